@@ -304,7 +304,7 @@ def figures(results: Sequence[GenerationResult[Any]], seconds: float) -> dict[st
     """Return the figures of some answers."""
     usages = [result.usage for result in results]
     tokens = sum(usage.completion_tokens for usage in usages)
-    forced = sum(usage.fast_forwarded_tokens for usage in usages)
+    forced = sum(usage.forced_tokens for usage in usages)
     passes = sum(usage.forward_passes for usage in usages)
     accepted = sum(usage.accepted_tokens for usage in usages)
     return {

@@ -207,7 +207,7 @@ def passes_record(runs: Runs, stack: str, tasks: Sequence[Task]) -> dict[str, An
 def counted(usages: Sequence[Usage]) -> dict[str, Any]:
     """Return tokens, forward passes and draft tokens of some requests."""
     tokens = sum(usage.completion_tokens for usage in usages)
-    forced = sum(usage.fast_forwarded_tokens for usage in usages)
+    forced = sum(usage.forced_tokens for usage in usages)
     passes = sum(usage.forward_passes for usage in usages)
     drafted = sum(usage.drafted_tokens for usage in usages)
     accepted = sum(usage.accepted_tokens for usage in usages)

@@ -255,7 +255,7 @@ def overlap_table(report: dict[str, Any]) -> str:
     sentences = (
         f"Model {report['model']}, {slower['token_ms']:.1f} ms a token of free text; "
         f"the document {report['document']}, {tokens} tokens, "
-        f"{usage['fast_forwarded_tokens']} of them forced, its schema new. "
+        f"{usage['forced_tokens']} of them forced, its schema new. "
         f"Masks and matchers take {duration(1e6 * work)} in all, "
         f"{report['overlapped']:.1%} of it while a pass is under way. Masks that take "
         f"{slower['delay_ms']:.1f} ms longer make tokens {slower['added_ms']:.2f} ms later: "

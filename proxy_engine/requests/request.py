@@ -42,7 +42,7 @@ Repeat: TypeAlias = "Callable[[Sequence[RejectedAnswer]], Request]"
 
 _USAGE = (
     *("preparation_seconds", "queue_seconds", "prompt_seconds", "completion_seconds"),
-    *("mask_seconds", "fast_forwarded_tokens", "drafted_tokens", "accepted_tokens"),
+    *("mask_seconds", "forced_tokens", "drafted_tokens", "accepted_tokens"),
     "forward_passes",
 )
 """Counts and times that the semantic conventions have no name for."""

@@ -277,7 +277,7 @@ class Sample:
             reasoning_tokens=sum(
                 getattr(token.part, "name", "") == REASONING for token in self.tokens
             ),
-            fast_forwarded_tokens=[token.is_forced for token in self.tokens].count(True),
+            forced_tokens=[token.is_forced for token in self.tokens].count(True),
             prompt_seconds=timings.prompt,
             completion_seconds=timings.completion,
             mask_seconds=timings.of("mask", "advance"),

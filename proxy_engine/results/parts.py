@@ -39,8 +39,7 @@ class Usage:
         cached_tokens: Tokens of the prompt whose KV cache was reused.
         reasoning_tokens: Tokens of the output that are reasoning, or a draft with the message
             behind it.
-        fast_forwarded_tokens: Tokens of the output that the grammar forced and that were not
-            sampled.
+        forced_tokens: Tokens of the output that the grammar forced, so that they were not sampled.
         mask_seconds: Part of ``completion_seconds`` for masks and matchers, while the device
             works.
         draft_seconds: Part of ``completion_seconds`` for drafts: proposing tokens, and the states
@@ -73,7 +72,7 @@ class Usage:
     completion_seconds: float
     cached_tokens: int = 0
     reasoning_tokens: int = 0
-    fast_forwarded_tokens: int = 0
+    forced_tokens: int = 0
     mask_seconds: float = 0.0
     draft_seconds: float = 0.0
     sample_seconds: float = 0.0

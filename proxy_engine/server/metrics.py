@@ -25,7 +25,7 @@ _TOKENS = {
     "image_tokens": ("image_tokens", "Tokens of prompts that stand for images."),
     "audio_tokens": ("audio_tokens", "Tokens of prompts that stand for recordings."),
     "completion_tokens": ("generation_tokens", "Tokens of answers."),
-    "fast_forwarded_tokens": ("forced_tokens", "Tokens of answers that were not sampled."),
+    "forced_tokens": ("forced_tokens", "Tokens of answers that were not sampled."),
     "drafted_tokens": ("spec_decode_num_draft_tokens", "Drafted tokens that were verified."),
     "accepted_tokens": ("spec_decode_num_accepted_tokens", "Those that answers have."),
 }

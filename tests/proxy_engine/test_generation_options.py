@@ -110,7 +110,7 @@ def test_logprobs_match_the_model(
     assert result.logprobs is not None
     assert [entry.chosen.token_id for entry in result.logprobs] == list(result.token_ids)
     assert engine.generate("hello", **options).text == result.text
-    assert result.usage.fast_forwarded_tokens == 0
+    assert result.usage.forced_tokens == 0
     prompt = tiny_tokenizer.apply_chat_template(
         [{"role": "user", "content": "hello"}], add_generation_prompt=True
     )
@@ -174,7 +174,7 @@ def test_trace_has_the_time_spans_of_the_loop(engine: InferenceEngine) -> None:
     assert spans[0].name == "prompt"
     # The prompt's last pass, and every pass after it but for the last token's.
     passes = sum(span.name == "dispatch" for span in spans)
-    sampled = result.usage.completion_tokens - result.usage.fast_forwarded_tokens
+    sampled = result.usage.completion_tokens - result.usage.forced_tokens
     assert passes in (sampled - 1, sampled)
     usage = result.usage
     whole = usage.mask_seconds + usage.sample_seconds + usage.forward_seconds

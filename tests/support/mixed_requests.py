@@ -168,7 +168,7 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 USAGE = (
-    *("prompt_tokens", "completion_tokens", "fast_forwarded_tokens", "inexact_choice_tokens"),
+    *("prompt_tokens", "completion_tokens", "forced_tokens", "inexact_choice_tokens"),
     *("image_tokens", "audio_tokens", "particles_per_pass"),
 )
 """The figures of ``usage`` that describe no time, no caching and no passes."""

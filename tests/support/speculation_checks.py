@@ -96,7 +96,7 @@ def outcome(result: GenerationResult[Any]) -> dict[str, Any]:
             for choice in result.scored_choices
         ],
         "tokens": (result.usage.prompt_tokens, result.usage.completion_tokens),
-        "forced": result.usage.fast_forwarded_tokens,
+        "forced": result.usage.forced_tokens,
     }
 
 
@@ -134,7 +134,7 @@ def check_usage(drafted: GenerationResult[Any], plain: GenerationResult[Any]) ->
         assert 0 <= counts.accepted_tokens <= counts.drafted_tokens
     assert without.accepted_tokens == without.drafted_tokens == 0
     assert usage.forward_passes <= without.forward_passes <= without.completion_tokens
-    sampled = usage.completion_tokens - usage.fast_forwarded_tokens
+    sampled = usage.completion_tokens - usage.forced_tokens
     assert usage.accepted_tokens <= sampled
 
 

@@ -123,19 +123,19 @@ def test_special_tokens_are_forced() -> None:
     assert forced.tokens(matcher, [*tokens, ord("1")]) == (256,)
 
 
-def test_engine_counts_fast_forwarded_tokens(tiny_engine: InferenceEngine) -> None:
+def test_engine_counts_forced_tokens(tiny_engine: InferenceEngine) -> None:
     schema = {"const": {"name": "a constant", "values": [1, 2, 3]}}
     with_forcing = tiny_engine.generate("x", response_format=schema)
     without = tiny_engine.generate("x", response_format=schema, fast_forward=False)
     assert with_forcing.parsed == without.parsed == schema["const"]
     usage = with_forcing.usage
-    assert usage.fast_forwarded_tokens > 0.8 * usage.completion_tokens
+    assert usage.forced_tokens > 0.8 * usage.completion_tokens
     assert usage.completion_tokens == len(with_forcing.token_ids)
     # An end that must come is not sampled, either way.
-    assert without.usage.fast_forwarded_tokens <= 1
+    assert without.usage.forced_tokens <= 1
 
 
-def test_fast_forwarded_tokens_count_towards_max_tokens(tiny_engine: InferenceEngine) -> None:
+def test_forced_tokens_count_towards_max_tokens(tiny_engine: InferenceEngine) -> None:
     full = tiny_engine.generate("x", response_format={"const": "abcdefgh"})
     tokens = full.usage.completion_tokens
     exact = tiny_engine.generate("x", response_format={"const": "abcdefgh"}, max_tokens=tokens)

@@ -198,7 +198,7 @@ def test_json_about_an_image_matches_its_schema(vision: VisionEngine, fast_forwa
 
     jsonschema.validate(results[0].parsed, RECORD)
     assert outcome(results[0]) == outcome(results[1])
-    assert (results[0].usage.fast_forwarded_tokens > 1) == fast_forward
+    assert (results[0].usage.forced_tokens > 1) == fast_forward
 
 
 @some_by_default

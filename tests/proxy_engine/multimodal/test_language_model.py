@@ -182,7 +182,7 @@ def test_last_token_of_the_prompt_is_in_its_pass_if_forced_text_follows(
             temperature=0.0,
             max_tokens=40,
         )
-    assert result.usage.fast_forwarded_tokens > 0
+    assert result.usage.forced_tokens > 0
 
     cache, _, _ = read_prompt(model, encoded(model, [["<image>", "n"]], image(0)))
     logits = logits_behind(model, cache, [result.token_ids], [0])[0]

@@ -206,7 +206,7 @@ def test_concurrent_streams_receive_their_own_events(engine: InferenceEngine) ->
         result = events[-1].result
         tokens = [event for event in events if event.type == "token"]
         assert tuple(event.token_id for event in tokens) == result.token_ids
-        assert sum(event.is_forced for event in tokens) == result.usage.fast_forwarded_tokens
+        assert sum(event.is_forced for event in tokens) == result.usage.forced_tokens
         deltas = [event.text for event in events if event.type == "text_delta"]
         assert "".join(deltas) == result.text
 

@@ -24,7 +24,7 @@ def check_origins(result: GenerationResult[Any]) -> None:
     usage = result.usage
     assert len(result.token_origins) == len(result.token_lengths) == len(result.token_ids)
     assert result.token_origins.count("d") == usage.accepted_tokens
-    assert result.token_origins.count("f") == usage.fast_forwarded_tokens
+    assert result.token_origins.count("f") == usage.forced_tokens
 
 
 def check(result: GenerationResult[Any]) -> None:
@@ -36,7 +36,7 @@ def check(result: GenerationResult[Any]) -> None:
 def test_structured_answer(roomy_engine: InferenceEngine) -> None:
     result = roomy_engine.generate("Hi", response_format=SCHEMA, max_tokens=60)
     check(result)
-    assert result.usage.fast_forwarded_tokens
+    assert result.usage.forced_tokens
 
 
 def test_answer_with_reasoning_and_a_call(roomy_engine: InferenceEngine) -> None:

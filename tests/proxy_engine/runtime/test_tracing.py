@@ -62,7 +62,7 @@ def test_a_request_has_a_span_of_the_semantic_conventions(
         "gen_ai.usage.input_tokens": result.usage.prompt_tokens,
         "gen_ai.usage.output_tokens": result.usage.completion_tokens,
         "gen_ai.usage.cache_read.input_tokens": result.usage.cached_tokens,
-        "proxy_engine.fast_forwarded_tokens": result.usage.fast_forwarded_tokens,
+        "proxy_engine.forced_tokens": result.usage.forced_tokens,
         "proxy_engine.drafted_tokens": 0,
         "proxy_engine.accepted_tokens": 0,
         "proxy_engine.forward_passes": result.usage.forward_passes,

@@ -424,7 +424,7 @@ def test_include_tokens_adds_every_token_and_timings(client: openai.OpenAI) -> N
     assert {token["part"] for token in tokens} == {"structured"}
     assert any(token["is_forced"] for token in tokens)
     assert timings["completion_tokens"] == len(tokens)
-    assert timings["fast_forwarded_tokens"] == sum(token["is_forced"] for token in tokens)
+    assert timings["forced_tokens"] == sum(token["is_forced"] for token in tokens)
     assert "".join(token["text"] for token in tokens).startswith(text)
     whole = chat(client, extra_body=asked, max_tokens=40)
     assert whole.model_extra["proxy_engine"]["timings"]["completion_tokens"] > 0

@@ -80,7 +80,7 @@ def test_model_that_drafts_for_itself_is_always_accepted(
 ) -> None:
     usage = own_engine.generate("hello", speculation=ALWAYS, **REQUESTS[name], **given).usage
     assert usage.accepted_tokens == usage.drafted_tokens
-    sampled = usage.completion_tokens - usage.fast_forwarded_tokens
+    sampled = usage.completion_tokens - usage.forced_tokens
     # Each pass verifies four tokens and samples a fifth one. The prompt yields the first token.
     assert sampled / 5 - 1 <= usage.forward_passes <= sampled / 5 + 3
 
