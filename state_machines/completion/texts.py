@@ -296,7 +296,11 @@ class Plan:
     @property
     def first(self) -> int | None:
         """The first token, or ``None`` if the text is complete."""
-        return self._all()[self._at] if self.length else None
+        if not self.length:
+            return None
+        # A plan may be long, and the others of its tokens are seldom asked for.
+        tokens = self._tokens
+        return tokens[self._at] if isinstance(tokens, tuple) else next(tokens())
 
     @property
     def tokens(self) -> tuple[int, ...]:
