@@ -237,7 +237,7 @@ def test_invalid_options_raise_proxy_errors(data: st.DataObject) -> None:
         st.dictionaries(st.sampled_from([*names, "temp", "\ud800"]), wrong_values, max_size=2)
     )
     proper(lambda: GenerationOptions().override(given_options))  # type: ignore[arg-type]
-    name = data.draw(st.sampled_from(sorted(SAMPLING)))
+    name = data.draw(st.sampled_from(sorted(SamplingParameters.model_fields)))
     value = data.draw(wrong_values)
     proper(lambda: SamplingParameters(**{name: value}), InvalidSamplingParameterError)
     for kind in (ReasoningOptions, PartOptions, SpeculationOptions):

@@ -204,7 +204,7 @@ def _from(least: int) -> Node:
 
 _Format: TypeAlias = str | Callable[[], str | Node]
 
-FORMATS: Mapping[str, _Format] = {
+STRING_FORMATS: Mapping[str, _Format] = {
     "date-time": date_time,
     "date": DATE,
     "time": time,
@@ -250,7 +250,7 @@ def _language(definition: _Format) -> Node:
 
 def format_language(name: str, draft: str) -> Node | None:
     """Return the language of a format in a draft, or ``None`` for an unknown format."""
-    definition = FORMATS.get(name)
+    definition = STRING_FORMATS.get(name)
     if draft in ("4", "6"):
         definition = LEGACY_FORMATS.get(name, definition)
     return None if definition is None else _language(definition)

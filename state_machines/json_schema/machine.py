@@ -36,7 +36,7 @@ class JsonSchemaStateMachine(StateMachine):
             requires it. ``"compact"`` accepts no whitespace, and ``"indented"`` the output of
             ``json.dumps(indent=2)``. Only ``"json"`` accepts integers as ``1.0``.
         assert_formats: Whether ``format`` constrains strings, for the formats in
-            :data:`~state_machines.json_schema.formats.FORMATS`. Other formats are annotations.
+            :data:`~state_machines.json_schema.formats.STRING_FORMATS`. Others are annotations.
         strict: Whether to refuse keywords that the draft does not define. The default is to ignore
             them, as the specification says.
         registry: The documents that references may lead to. Nothing is fetched.

@@ -16,7 +16,7 @@ from state_machines.budgets import step_budget
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.until import text_without
-from state_machines.json_schema.formats import FORMATS
+from state_machines.json_schema.formats import STRING_FORMATS
 
 VOCABULARY = small_vocabulary()
 
@@ -209,6 +209,6 @@ def test_pair_among_many_clauses_is_no_dead_end() -> None:
 
 
 def test_intersection_with_a_time_format_is_decided_within_the_budget() -> None:
-    times = FORMATS["date-time"]()
+    times = STRING_FORMATS["date-time"]()
     with step_budget(5000):
         assert not intersection((times, text_without(["<never asked before>"]))).is_empty
