@@ -36,7 +36,7 @@ from state_machines.matcher import Matcher
 from state_machines.vocabulary import Vocabulary
 
 Mask = npt.NDArray[np.bool_]
-TokenIds = npt.NDArray[np.int64]
+TokenIds = npt.NDArray[np.int32]
 
 MAX_ROWS = 16_384
 """Rows that a processor remembers, the last used ones; one takes about 1 KB."""
@@ -116,7 +116,7 @@ class RowMasks:
             TokenRejectedError: All rows have left the grammar: the loop does not use the masks.
             GrammarBudgetError: A mask takes too much work.
         """
-        ids = np.asarray(rows, dtype=np.int64)
+        ids = np.asarray(rows, dtype=np.int32)
         texts = [self._text(row) for row in ids]
         self._check(ids, texts)
         return [self._mask(text) for text in texts]
@@ -135,10 +135,13 @@ class RowMasks:
 
     def _text(self, tokens: TokenIds) -> _Text | None:
         """Return the text of a row."""
-        key = _digest(tokens)
+        hasher = blake2b(tokens[:-1].tobytes(), digest_size=_DIGEST_BYTES)
+        before_key = hasher.digest()
+        hasher.update(tokens[-1:].tobytes())
+        key = hasher.digest()
         known = self._seen.get(key)
         if known is None:
-            before = self._seen.get(_digest(tokens[:-1])) if len(tokens) > 1 else None
+            before = self._seen.get(before_key) if len(tokens) > 1 else None
             text = self._empty if before is None else _after(before[0], int(tokens[-1]))
             known = self._seen.put(key, (text,))
         return known[0]
@@ -162,10 +165,6 @@ class RowMasks:
                 hint="Put this processor last, behind others that change logits, and use a new "
                 "one for each generation, or call reset()",
             )
-
-
-def _digest(tokens: TokenIds) -> bytes:
-    return blake2b(tokens.tobytes(), digest_size=_DIGEST_BYTES).digest()
 
 
 def _after(text: _Text | None, token_id: int) -> _Text | None:
