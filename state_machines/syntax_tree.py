@@ -23,9 +23,10 @@ SourcePosition: TypeAlias = tuple[int, int]
 
 
 class Expression:
-    """A node of a syntax tree. Nodes are immutable.
+    """A node of a syntax tree. Nothing changes a node that has been made.
 
-    The measures other than ``children`` are those of patterns, where no rule is referred to.
+    The classes are not frozen, since a frozen object takes ten times as long to make. The measures
+    other than ``children`` are those of patterns, where no rule is referred to.
 
     Attributes:
         children: The expressions that this one is made of, in their order in the text.
@@ -64,14 +65,14 @@ class Expression:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class String(Expression):
     """Exactly one text, which may be empty."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Characters(Expression):
     """One character out of a set; the set may be empty."""
 
@@ -90,7 +91,7 @@ class Characters(Expression):
         return 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Reference(Expression):
     """The texts of the rule ``name``."""
 
@@ -106,7 +107,7 @@ class _Composite(Expression):
         return any(child.looks_left for child in self.children)
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Series(_Composite):
     """A concatenation; without parts, the empty text."""
 
@@ -133,7 +134,7 @@ class Series(_Composite):
         return reach
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Choice(_Composite):
     """A union of at least two branches."""
 
@@ -156,15 +157,14 @@ class Choice(_Composite):
         return max(branch.reach for branch in self.branches)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Terminal(Expression):
     """One lexeme of the terminal with a number, in a rule of a :class:`LexicalGrammar`."""
 
     number: int
-    position: SourcePosition = field(compare=False, default=(1, 1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class NamedTokens(Expression):
     """One token out of a set.
 
@@ -181,7 +181,7 @@ class NamedTokens(Expression):
     position: SourcePosition = field(compare=False, default=(1, 1))
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Repeat(_Composite):
     """``body`` repeated ``min_count`` to ``max_count`` times (``None``: no bound).
 
@@ -267,7 +267,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
         stack.extend(reversed(expression.children))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Start(Expression):
     """``^``: the start of the text."""
 
@@ -276,7 +276,7 @@ class Start(Expression):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class End(Expression):
     """``$``: the end of the text."""
 
@@ -285,7 +285,7 @@ class End(Expression):
         return 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class WordBoundary(Expression):
     r"""``\b``, or ``\B`` if ``negated``; ``word`` is the set of word characters."""
 
@@ -301,7 +301,7 @@ class WordBoundary(Expression):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class LookBehind(Expression):
     """``(?<=…)`` or, if ``negated``, ``(?<!…)`` of one character."""
 
@@ -313,7 +313,7 @@ class LookBehind(Expression):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class LookAhead(Expression):
     """``(?=…)`` or, if ``negated``, ``(?!…)``."""
 

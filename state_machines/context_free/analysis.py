@@ -287,7 +287,12 @@ def _shortest_length(
         case Reference(name=name):
             return known[name]
         case Series(parts=parts):
-            return sum(_shortest_length(part, known, empty_terminals) for part in parts)
+            length: float = 0
+            for part in parts:
+                length += _shortest_length(part, known, empty_terminals)
+                if length == math.inf:
+                    break
+            return length
         case Choice(branches=branches):
             return min(_shortest_length(branch, known, empty_terminals) for branch in branches)
         case Repeat(body=body, min_count=min_count):

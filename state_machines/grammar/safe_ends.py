@@ -22,7 +22,13 @@ from weakref import WeakKeyDictionary
 from state_machines.budgets import spend
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.encoding import RAW, EncodedText
-from state_machines.grammar.lexer import NEAR_STATES, LexerState, nearest_states, terminals_in
+from state_machines.grammar.lexer import (
+    NEAR_STATES,
+    LexemeEnd,
+    LexerState,
+    nearest_states,
+    terminals_in,
+)
 from state_machines.grammar.node import Node
 from state_machines.grammar.shortest import shortest_text, shortest_word
 from state_machines.grammar.symbols import bytes_in
@@ -67,6 +73,7 @@ class SafeEnds:
         self._ignored = ignored
         self._ignores_once = ignores_once
         self._known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+        self._safe_ends: dict[LexemeEnd, bool] = {}
         lexer = _Lexer(languages, lazy)
         words = [
             tuple(
@@ -127,14 +134,23 @@ class SafeEnds:
         """
         known = self._known.get(lexer)
         if known is None:
-            known = self._known[lexer] = any(
-                self._known.get(at) or (at.complete and self._is_safe_end(at))
+            # Most states are an end themselves, or are followed by one that is known.
+            known = self._known[lexer] = self._is_safe_end(lexer) or any(
+                self._known.get(at) or self._is_safe_end(at)
                 for at in islice(nearest_states(lexer), NEAR_STATES)
             )
         return known
 
     def _is_safe_end(self, lexer: LexerState) -> bool:
-        complete, gap = lexer.complete, lexer.first_bytes
+        if not lexer.complete:
+            return False
+        end = lexer.complete, lexer.first_bytes
+        known = self._safe_ends.get(end)
+        if known is None:
+            known = self._safe_ends[end] = self._fits_behind(*end)
+        return known
+
+    def _fits_behind(self, complete: int, gap: int) -> bool:
         fitting = self._fit_behind(gap)
         if any(
             not self._followers[number] & ~fitting
@@ -177,6 +193,8 @@ class _Lexer:
         self._items: list[tuple[int, Node]] = []
         self._vertices: dict[tuple[int, int], int] = {}
         self._complete, self._gap = [0], [0]
+        self._begun: dict[int, list[tuple[int, Node]]] = {}
+        """By first byte: the terminals other than texts, and the rests of their languages."""
         for number, language in enumerate(languages):
             if isinstance(language, Literal):
                 self._add(1 << number, language.text)
@@ -202,12 +220,18 @@ class _Lexer:
         items = self._items
         complete = gap = 0
         vertex: int | None = 0
-        for byte in text:
+        for at, byte in enumerate(text):
             if complete & self._lazy:
                 return None
-            items = [
-                (bit, node.derivative(byte)) for bit, node in items if node.first_bytes >> byte & 1
-            ]
+            known = None if at else self._begun.get(byte)
+            if known is None:
+                known = [
+                    (bit, node.derivative(byte))
+                    for bit, node in items
+                    if node.first_bytes >> byte & 1
+                ]
+                self._begun.setdefault(text[0], known)
+            items = known
             complete = gap = 0
             if vertex is not None:
                 vertex = self._vertices.get((vertex, byte))

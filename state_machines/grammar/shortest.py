@@ -82,6 +82,8 @@ def _nearest_end(
     node: Node, label: Callable[[Any], L], max_states: int | None = None
 ) -> Visit[Node, L]:
     """Return the nearest end of a word; ``label`` gives one symbol of a set."""
+    if node.nullable:
+        return Visit(node, 0)
     for visit in islice(_visits(node, label), max_states):
         if visit.state.nullable:
             return visit

@@ -10,15 +10,13 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Hashable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from state_machines.grammar.lexer import LexerState, terminals_in
 from state_machines.grammar.lexicon import Lexicon
 from state_machines.grammar.lexing import is_live_at
-from state_machines.masks.stack_automaton import StackAutomaton
+from state_machines.masks.stack_automaton import StackAutomaton, lazy_zeros
 from state_machines.masks.state_table import StateTable
 
 _MAX_SETS = 1 << 12
@@ -73,15 +71,16 @@ class LexemeAutomaton:
         self._allowed = np.zeros((0, words), np.uint64)
         self._safety = np.zeros(0, np.int32)
         self._ends: dict[Hashable, int] = {}
-        # Memory that is not written to takes no space.
-        self._arrays: dict[str, npt.NDArray[Any]] = {
-            "sets": np.zeros((_MAX_SETS + 1, words), np.uint64),
-            "set_slots": np.zeros(2 * _MAX_SETS, np.int32),
-            "set_of": np.zeros(self.parser.fields.max_states, np.int32),
-            "starts": np.zeros(_MAX_SETS, np.int32),
-            "pairs": np.zeros((_MAX_PAIRS, 3), np.int32),
-            "pair_slots": np.zeros(2 * _MAX_PAIRS, np.int32),
-        }
+        self._arrays = lazy_zeros(
+            {
+                "sets": ((_MAX_SETS + 1, words), np.uint64),
+                "set_slots": ((2 * _MAX_SETS,), np.int32),
+                "set_of": ((self.parser.fields.max_states,), np.int32),
+                "starts": ((_MAX_SETS,), np.int32),
+                "pairs": ((_MAX_PAIRS, 3), np.int32),
+                "pair_slots": ((2 * _MAX_PAIRS,), np.int32),
+            }
+        )
         self.fields = _Fields(set_words=words, max_sets=_MAX_SETS, max_pairs=_MAX_PAIRS)
         self.fields.parser = ctypes.addressof(self.parser.fields)
         for name, found in self._arrays.items():

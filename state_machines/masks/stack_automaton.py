@@ -8,8 +8,11 @@ its head. A grammar has few heads, however deep its stacks are. Python computes 
 from __future__ import annotations
 
 import ctypes
+import math
+import mmap
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -52,6 +55,28 @@ class _Fields(ctypes.Structure):
     )
 
 
+def lazy_zeros(
+    layout: Mapping[str, tuple[tuple[int, ...], type[np.generic]]],
+) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays of zeros whose memory is taken page by page, when it is written to.
+
+    NumPy asks for huge pages for large arrays, and ``calloc`` clears memory that is used again.
+    Both take longer than most first masks.
+
+    Args:
+        layout: The shape and the type of each array.
+    """
+    sizes = {name: math.prod(shape) * dtype().itemsize for name, (shape, dtype) in layout.items()}
+    # A page for each array: a multiple of the alignment of every type.
+    room = [-size % mmap.PAGESIZE + size for size in sizes.values()]
+    memory = mmap.mmap(-1, sum(room), access=mmap.ACCESS_COPY)
+    starts = accumulate(room, initial=0)
+    return {
+        name: np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
+        for (name, (shape, dtype)), start in zip(layout.items(), starts, strict=False)
+    }
+
+
 class StackAutomaton:
     """The automaton of one grammar's states, with room for a bounded number of them.
 
@@ -78,20 +103,21 @@ class StackAutomaton:
         self._row = np.zeros((0, width), np.int32)
         self._flags = np.zeros(0, np.uint8)
         self._loops = np.zeros(0, np.uint64)
-        # Memory that is not written to takes no space.
-        self._arrays: dict[str, npt.NDArray[Any]] = {
-            "symbol": np.zeros(_MAX_STACKS, np.int32),
-            "parent": np.zeros(_MAX_STACKS, np.int32),
-            "stack_slots": np.zeros(2 * _MAX_STACKS, np.int32),
-            "first_item": np.zeros(_MAX_STATES + 1, np.int32),
-            "items": np.zeros(_MAX_ITEMS, np.int32),
-            "state_slots": np.zeros(2 * _MAX_STATES, np.int32),
-            "target": np.zeros((_MAX_STATES, 256), np.int32),
-            "skips": np.zeros(_MAX_STATES, np.uint64),
-            "is_ready": np.zeros(_MAX_STATES, np.uint8),
-            "gathered": np.zeros(_MAX_STACKS_OF_A_STATE, np.int32),
-            "marks": np.zeros(_MAX_STACKS, np.int32),
-        }
+        self._arrays = lazy_zeros(
+            {
+                "symbol": ((_MAX_STACKS,), np.int32),
+                "parent": ((_MAX_STACKS,), np.int32),
+                "stack_slots": ((2 * _MAX_STACKS,), np.int32),
+                "first_item": ((_MAX_STATES + 1,), np.int32),
+                "items": ((_MAX_ITEMS,), np.int32),
+                "state_slots": ((2 * _MAX_STATES,), np.int32),
+                "target": ((_MAX_STATES, 256), np.int32),
+                "skips": ((_MAX_STATES,), np.uint64),
+                "is_ready": ((_MAX_STATES,), np.uint8),
+                "gathered": ((_MAX_STACKS_OF_A_STATE,), np.int32),
+                "marks": ((_MAX_STACKS,), np.int32),
+            }
+        )
         self.fields = _Fields(
             stacks=1,
             max_stacks=_MAX_STACKS,

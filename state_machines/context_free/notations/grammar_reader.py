@@ -92,6 +92,9 @@ class GrammarReader(TextReader):
 
     def end_of_space(self, position: int, space: re.Pattern[str]) -> int:
         """Return the end of white space and comments, which ``space`` matches as a whole."""
+        character = self.text[position : position + 1]
+        if "!" <= character <= "~" and character not in "/#":
+            return position
         found = space.match(self.text, position)
         assert found is not None, "the pattern matches the empty text"
         end = found.end()

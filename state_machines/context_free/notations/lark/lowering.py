@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from state_machines.budgets import spend
 from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar, TerminalLanguage
 from state_machines.context_free.notations.lark.syntax import (
     Conjunction,
@@ -84,9 +83,9 @@ class _TerminalTable:
         self.token_sets: dict[NamedTokens, None] = {}
         self.limited_rules: list[LimitedRule] = []
 
-    def expression(self, terminal: TerminalLanguage, position: SourcePosition) -> Terminal:
+    def expression(self, terminal: TerminalLanguage) -> Terminal:
         """Return one lexeme of a terminal."""
-        return Terminal(self.numbers.setdefault(terminal, len(self.numbers)), position)
+        return Terminal(self.numbers.setdefault(terminal, len(self.numbers)))
 
 
 class _Scope:
@@ -110,8 +109,8 @@ class _Scope:
         self._table = table
         self._prefix = prefix
         self._compiler = TerminalCompiler(definitions.terminals)
-        self._lexemes: dict[tuple[Expression, float | None], tuple[int | None, bool]] = {}
-        """By terminal and temperature: the number of its texts, and whether one is empty."""
+        self._lexemes: dict[tuple[Expression, float | None], Expression] = {}
+        """The lexemes without a limit on tokens, by terminal and temperature."""
         self._has_stops = any(rule.options.is_stop for rule in definitions.rules.values())
         self._inner: dict[str, Rule] = {}
         """The rules of nested grammars."""
@@ -181,7 +180,7 @@ class _Scope:
             before_ending=before_ending,
             temperature=self._temperature,
         )
-        return self._table.expression(terminal, position)
+        return self._table.expression(terminal)
 
     def _is_terminal(self, expression: Expression) -> bool:
         """Return whether an expression can be one lexeme."""
@@ -200,25 +199,20 @@ class _Scope:
     ) -> Expression:
         """Return a lexeme of a terminal; it is optional if the terminal has the empty text."""
         key = expression, self._temperature
-        known = self._lexemes.get(key) if max_tokens is None else None
-        if known is None:
+        found = self._lexemes.get(key) if max_tokens is None else None
+        if found is None:
             language = self._compiler.language(expression, position, self._rule)
-            if language is EPSILON:
-                known = None, True
-            else:
-                limited = self._limited(language, max_tokens, position)
-                known = self._terminal(name, limited, position).number, language.nullable
+            found = NOTHING
+            if language is not EPSILON:
+                found = self._terminal(name, self._limited(language, max_tokens, position))
+                found = Repeat(found, 0, 1) if language.nullable else found
             if max_tokens is None:
-                self._lexemes[key] = known
-        number, is_nullable = known
-        if number is None:
-            return NOTHING
-        found = Terminal(number, position)
-        return Repeat(found, 0, 1) if is_nullable else found
+                self._lexemes[key] = found
+        return found
 
-    def _terminal(self, name: str, language: Node, position: SourcePosition) -> Terminal:
+    def _terminal(self, name: str, language: Node) -> Expression:
         terminal = TerminalLanguage(name, language, temperature=self._temperature)
-        return self._table.expression(terminal, position)
+        return self._table.expression(terminal)
 
     def _limited(self, language: Node, max_tokens: int | None, position: SourcePosition) -> Node:
         """Return the texts of a rule but the empty one, in a limited number of tokens."""
@@ -238,7 +232,6 @@ class _Scope:
 
     def expression(self, expression: Expression) -> Expression:
         """Return an expression of a rule, over terminals and rules."""
-        spend()
         match expression:
             case Text(source=source, position=position):
                 return self._lexeme(expression, position, source)
@@ -261,7 +254,7 @@ class _Scope:
                         position,
                         "Give the temperature of the request, or of a part of the answer",
                     )
-                return self._inner_text(machine, machine.start, "%json", position)
+                return self._inner_text(machine, machine.start, "%json")
             case Conjunction(position=position):
                 self._fail(
                     "an & outside of a terminal", position, "Define a terminal, in upper case"
@@ -277,14 +270,12 @@ class _Scope:
         tokens = token.tokens
         self._table.token_sets[tokens] = None
         language = token_set(tokens.names, tokens.ranges, is_negated=tokens.is_negated)
-        return self._terminal(token.source, language, token.position)
+        return self._terminal(token.source, language)
 
-    def _inner_text(
-        self, machine: StateMachine, language: Node, name: str, position: SourcePosition
-    ) -> Terminal:
+    def _inner_text(self, machine: StateMachine, language: Node, name: str) -> Terminal:
         """Return a text of another machine."""
         self._table.owners[machine] = None
-        return self._table.expression(TerminalLanguage(name, language, is_nested=True), position)
+        return self._table.expression(TerminalLanguage(name, language, is_nested=True))
 
     def _reference(self, name: str, position: SourcePosition) -> Expression:
         if name in self._definitions.rules or name.lower() == name:
@@ -343,7 +334,7 @@ class _Scope:
             inner=inner.owners,
         )
         language = without_empty_text(machine.start)
-        found = self._inner_text(machine, language, "%lark", position)
+        found = self._inner_text(machine, language, "%lark")
         return Repeat(found, 0, 1) if machine.start.nullable else found
 
     def _fail(self, what: str, position: SourcePosition, hint: str = "") -> NoReturn:

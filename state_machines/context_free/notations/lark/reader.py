@@ -19,10 +19,15 @@ from state_machines.limits import LIMITS
 from state_machines.regex import rust_syntax
 from state_machines.syntax_tree import (
     Expression,
+    Reference,
+    Repeat,
     Rule,
     RuleOptions,
+    Series,
     SourcePosition,
+    String,
 )
+from state_machines.text_reader import REPETITION_MARKS
 
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = 1e-5, 100
 """The range of temperatures above 0, as samplers have it."""
@@ -31,6 +36,12 @@ _OPTIONS = ("capture", "lazy", "max_tokens", "stop", "suffix", "temperature")
 _INLINE_SPACE = re.compile(r"(?:[ \t\f\r]++|(?://|#)[^\n]*+)*+")
 _SPACE = re.compile(r"(?:\s++|(?://|#)[^\n]*+)*+")
 _ALIAS = re.compile(r"->[ \t]*_?[A-Za-z][A-Za-z0-9_-]*")
+_SIMPLE_ITEM = re.compile(
+    r"""(?>(_?(?:[a-z][a-z0-9_]*|[A-Z][A-Z0-9_]*))|("([^"\\\x00-\x1f\x7f\ud800-\udfff]*+)"))"""
+    r"(?![A-Za-z0-9_:.-])(?>[ \t\f\r]*)(?:([*+?])(?>[ \t\f\r]*))?+(?![*+?{~\n#/])"
+)
+"""A name or a plain string with at most one repetition operator, and the space behind it, which
+ends neither with the line nor with a comment. Most items are such; others take several steps."""
 _COUNTS = re.compile(r"\{\s*+(-?[0-9]*+)\s*+(,?)\s*+(-?[0-9]*+)\s*+\}")
 _TILDE_COUNTS = re.compile(r"~\s*+(-?[0-9]++)(?:(\s*+\.\.\s*+)(-?[0-9]++))?")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
@@ -121,6 +132,8 @@ class LarkReader(ItemReader):
     def head_end(self, start: int) -> None:
         """Read what stands between a name and its body, except for options."""
         self.skip_space()
+        if self.peek("[") or (not self.peek("::") and self.take(":")):
+            return
         if self.peek("{"):
             self.unsupported(
                 "a template", self.position, "Write a rule for each of its uses, with no braces"
@@ -135,10 +148,7 @@ class LarkReader(ItemReader):
             self.invalid("a rule of another notation", start, _GBNF_HINT)
         if self.peek("::"):
             self.unsupported("a parametric rule", self.position, "Write a rule for each value")
-        if self.peek("["):
-            return
-        if not self.take(":"):
-            self.invalid("a : was expected behind the name", self.position, "Write name: …")
+        self.invalid("a : was expected behind the name", self.position, "Write name: …")
 
     def rule_definition(self, name: str, position: SourcePosition, start: int) -> None:
         known = self.definitions.rules.get(name)
@@ -194,6 +204,24 @@ class LarkReader(ItemReader):
         if len(members) == 1:
             return members[0]
         return Conjunction(tuple(members), self.source_position(start))
+
+    def series(self) -> Expression:
+        parts: list[Expression] = []
+        while True:
+            start = self.position
+            found = _SIMPLE_ITEM.match(self.text, start)
+            if found is None:
+                if self.ends_series():
+                    break
+                parts.append(self.repeated())
+                continue
+            self.position = found.end()
+            name, source, text, mark = found.groups()
+            position = self.source_position(start)
+            part = Reference(name, position) if name else Text(String(text), source, position)
+            parts.append(Repeat(part, *REPETITION_MARKS[mark]) if mark else part)
+        spend(len(parts))
+        return parts[0] if len(parts) == 1 else Series(tuple(parts))
 
     def ends_series(self) -> bool:
         character = self.text[self.position : self.position + 1]

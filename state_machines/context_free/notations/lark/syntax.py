@@ -14,7 +14,7 @@ from state_machines.machine import StateMachine
 from state_machines.syntax_tree import Expression, NamedTokens, Rule, SourcePosition
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Text(Expression):
     """A string, a character range, an expression or a substring: a terminal without a name.
 
@@ -24,7 +24,7 @@ class Text(Expression):
         position: Where it stands.
     """
 
-    body: Expression
+    body: Expression = field(hash=False)
     source: str
     position: SourcePosition = field(compare=False)
 
@@ -33,14 +33,14 @@ class Text(Expression):
         return self.body.only_characters
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Language(Expression):
     """The texts of a language of code points, such as the substrings of ``%regex { … }``."""
 
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class JsonSchema(Expression):
     """``%json { … }``: one JSON text.
 
@@ -53,7 +53,7 @@ class JsonSchema(Expression):
     position: SourcePosition = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Conjunction(Expression):
     """``A & B``: the texts that all members match."""
 
@@ -65,7 +65,7 @@ class Conjunction(Expression):
         return self.members
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Negation(Expression):
     """``~A``: all other texts."""
 
@@ -77,7 +77,7 @@ class Negation(Expression):
         return (self.body,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class SpecialToken(Expression):
     """``<name>`` or ``<[1,3-5]>``: one of ``tokens``; ``source`` is the text with the brackets."""
 
@@ -86,7 +86,7 @@ class SpecialToken(Expression):
     position: SourcePosition = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Nested(Expression):
     """``%lark { … }``: the texts of another grammar's rule ``start``."""
 

@@ -28,6 +28,7 @@ from state_machines.grammar.nodes import (
     Repetition,
     Union,
     branch,
+    literal,
     repetition,
     union,
 )
@@ -111,6 +112,8 @@ class TerminalCompiler(ExpressionCompiler):
             GrammarError: A name is unknown or that of a rule, a terminal refers to itself, or the
                 language takes too much work.
         """
+        if isinstance(expression, Text) and isinstance(expression.body, String):
+            return literal(expression.body.text.encode())
         self._rule = name
         definitions = self._definitions
         try:
