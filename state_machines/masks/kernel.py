@@ -15,7 +15,7 @@ import numpy as np
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_trie import Ids, TokenTrie
 
-VERSION = 15
+VERSION = 16
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
 LIBRARY = Path(__file__).with_name("walk.so")
