@@ -115,18 +115,7 @@ class Analysis:
 
     def nullable(self, expression: Expression) -> bool:
         """Return whether an expression matches the empty text."""
-        match expression:
-            case Reference(name=name):
-                return self.shortest[name] == 0
-            case Series(parts=parts):
-                return all(map(self.nullable, parts))
-            case Choice(branches=branches):
-                return any(map(self.nullable, branches))
-            case Repeat(body=body, min_count=min_count):
-                return not min_count or self.nullable(body)
-            case String(text=text):
-                return not text
-        return False
+        return self.shortest_length(expression) == 0
 
     def is_bounded(self, expression: Expression) -> bool:
         """Return whether an expression is regular and has no unbounded repetition."""
@@ -287,12 +276,7 @@ def _shortest_length(
         case Reference(name=name):
             return known[name]
         case Series(parts=parts):
-            length: float = 0
-            for part in parts:
-                length += _shortest_length(part, known, empty_terminals)
-                if length == math.inf:
-                    break
-            return length
+            return sum(_shortest_length(part, known, empty_terminals) for part in parts)
         case Choice(branches=branches):
             return min(_shortest_length(branch, known, empty_terminals) for branch in branches)
         case Repeat(body=body, min_count=min_count):

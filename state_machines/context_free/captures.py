@@ -73,11 +73,16 @@ class CaptureReader:
     Args:
         grammar: The grammar.
         start: The rule that whole texts match.
+
+    Attributes:
+        rules: The rules by name.
+        start_rule: The rule that whole texts match.
     """
 
     def __init__(self, grammar: LexicalGrammar, start: str) -> None:
         self._grammar = grammar
-        self._start = start
+        self.rules = grammar.rules
+        self.start_rule = grammar.rules[start]
         self._ignored = sum(1 << number for number in grammar.ignored)
         self._lazy = sum(1 << n for n, each in enumerate(grammar.terminals) if each.is_lazy)
         nested = (n for n, each in enumerate(grammar.terminals) if each.is_nested)
@@ -162,15 +167,6 @@ class CaptureReader:
                     if self._lazy >> number & 1:
                         break
 
-    @property
-    def start_rule(self) -> Rule:
-        """The rule that whole texts match."""
-        return self._grammar.rules[self._start]
-
-    def rule(self, name: str) -> Rule:
-        """Return a rule by its name."""
-        return self._grammar.rules[name]
-
     def ignored_at(self, position: int) -> int:
         """Return the terminals whose lexemes may be ignored at a position."""
         return self._ignored if position or self._grammar.ignores_first else 0
@@ -234,7 +230,7 @@ class _Run:
                     yield item
                 case Reference(name=name):
                     place.waiting.setdefault(name, []).append(item)
-                    rule = self._reader.rule(name)
+                    rule = self._reader.rules[name]
                     self._add(position, _Item(rule, self._rest(rule.body, None), position))
                     for done in place.empty.get(name, ()):
                         self._add(position, _Item(item.rule, rest, item.origin, item, done))
@@ -264,7 +260,7 @@ class _Run:
         self._add(position, _Item(item.rule, rest, item.origin, item))
 
     def _complete(self, position: int, place: _Place, item: _Item) -> None:
-        name = self._name(item)
+        name = item.rule.name
         if item.origin == position:
             place.empty.setdefault(name, []).append(item)
         if not item.origin and item.rule is self._reader.start_rule and place.ends is None:
@@ -272,9 +268,6 @@ class _Run:
         for waiting in list(self._places[item.origin].waiting.get(name, ())):
             rest = waiting.rest[1] if waiting.rest is not None else None
             self._add(position, _Item(waiting.rule, rest, waiting.origin, waiting, item))
-
-    def _name(self, item: _Item) -> str:
-        return item.rule.name
 
     def _scan(self, position: int, place: _Place, items: list[_Item]) -> None:
         allowed = 0

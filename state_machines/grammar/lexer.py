@@ -8,13 +8,7 @@ from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from state_machines.budgets import Verdict, spend
-from state_machines.grammar.node import (
-    EMPTY,
-    Node,
-    Transitions,
-    collect_transitions,
-    intern_node,
-)
+from state_machines.grammar.node import EMPTY, Node, Transitions, intern_node
 from state_machines.graphs import Edge, Visit, best_first
 
 LexemeEnd: TypeAlias = tuple[int, int]
@@ -92,12 +86,6 @@ class LexerState(Node):
         if self.complete & self.lazy:
             return ()
         spend(1 + len(self.items) // 4)
-        if len(self.items) == 1:
-            ((bit, node),) = self.items
-            return collect_transitions(
-                (members, lexer_state(((bit, target),), self.lazy))
-                for members, target in node.transitions
-            )
         # Most terminals are words, and many words begin with the same byte.
         by_members: dict[int, list[tuple[int, Node]]] = {}
         for bit, node in self.items:

@@ -11,6 +11,7 @@ word, a shortest rest of the text can be written.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
@@ -22,13 +23,7 @@ from weakref import WeakKeyDictionary
 from state_machines.budgets import spend
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.encoding import RAW, EncodedText
-from state_machines.grammar.lexer import (
-    NEAR_STATES,
-    LexemeEnd,
-    LexerState,
-    nearest_states,
-    terminals_in,
-)
+from state_machines.grammar.lexer import NEAR_STATES, LexerState, nearest_states, terminals_in
 from state_machines.grammar.node import Node
 from state_machines.grammar.shortest import shortest_text, shortest_word
 from state_machines.grammar.symbols import bytes_in
@@ -73,7 +68,6 @@ class SafeEnds:
         self._ignored = ignored
         self._ignores_once = ignores_once
         self._known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
-        self._safe_ends: dict[LexemeEnd, bool] = {}
         lexer = _Lexer(languages, lazy)
         words = [
             tuple(
@@ -142,15 +136,9 @@ class SafeEnds:
         return known
 
     def _is_safe_end(self, lexer: LexerState) -> bool:
-        if not lexer.complete:
+        complete, gap = lexer.complete, lexer.first_bytes
+        if not complete:
             return False
-        end = lexer.complete, lexer.first_bytes
-        known = self._safe_ends.get(end)
-        if known is None:
-            known = self._safe_ends[end] = self._fits_behind(*end)
-        return known
-
-    def _fits_behind(self, complete: int, gap: int) -> bool:
         fitting = self._fit_behind(gap)
         if any(
             not self._followers[number] & ~fitting
@@ -181,7 +169,7 @@ def _texts(language: Node) -> Iterator[bytes]:
 
 
 class _Lexer:
-    """All terminals in parallel; those of one text in a trie.
+    """All terminals in parallel.
 
     Args:
         languages: Their languages; ``None`` for a nested one.
@@ -191,55 +179,42 @@ class _Lexer:
     def __init__(self, languages: Sequence[Node | None], lazy: int) -> None:
         self._lazy = lazy
         self._items: list[tuple[int, Node]] = []
-        self._vertices: dict[tuple[int, int], int] = {}
-        self._complete, self._gap = [0], [0]
-        self._begun: dict[int, list[tuple[int, Node]]] = {}
-        """By first byte: the terminals other than texts, and the rests of their languages."""
+        self._texts: list[tuple[bytes, int]] = []
+        """The texts that are terminals, with their terminals, in order."""
         for number, language in enumerate(languages):
-            if isinstance(language, Literal):
-                self._add(1 << number, language.text)
-            elif language is not None and language.max_length == 1 and not language.boolean:
-                for byte in bytes_in(language.first_bytes):
-                    self._add(1 << number, bytes((byte,)))
-            elif language is not None:
-                self._items.append((1 << number, language))
-
-    def _add(self, terminal: int, text: bytes) -> None:
-        spend(1 + len(text) // 16)
-        vertex = 0
-        for byte in text:
-            self._gap[vertex] |= 1 << byte
-            vertex = self._vertices.setdefault((vertex, byte), len(self._gap))
-            if vertex == len(self._gap):
-                self._complete.append(0)
-                self._gap.append(0)
-        self._complete[vertex] |= terminal
+            bit = 1 << number
+            if language is None:
+                continue
+            if bit & lazy or language.boolean:
+                self._items.append((bit, language))
+            elif isinstance(language, Literal):
+                self._texts.append((language.text, bit))
+            elif language.max_length == 1:
+                self._texts += ((bytes((byte,)), bit) for byte in bytes_in(language.first_bytes))
+            else:
+                self._items.append((bit, language))
+        self._texts.sort()
 
     def word(self, terminal: int, text: bytes) -> _Word | None:
         """Return a text as a word of a terminal, given as a set; ``None`` if it is none."""
-        items = self._items
-        complete = gap = 0
-        vertex: int | None = 0
-        for at, byte in enumerate(text):
-            if complete & self._lazy:
+        items, complete, gap = self._items, 0, 0
+        for byte in text:
+            if self._lazy and any(bit & self._lazy and node.nullable for bit, node in items):
                 return None
-            known = None if at else self._begun.get(byte)
-            if known is None:
-                known = [
-                    (bit, node.derivative(byte))
-                    for bit, node in items
-                    if node.first_bytes >> byte & 1
-                ]
-                self._begun.setdefault(text[0], known)
-            items = known
-            complete = gap = 0
-            if vertex is not None:
-                vertex = self._vertices.get((vertex, byte))
-            if vertex is not None:
-                complete, gap = self._complete[vertex], self._gap[vertex]
-            for bit, node in items:
-                complete |= bit if node.nullable else 0
-                gap |= node.first_bytes
+            items = [
+                (bit, node.derivative(byte)) for bit, node in items if node.first_bytes >> byte & 1
+            ]
+        for bit, node in items:
+            complete |= bit if node.nullable else 0
+            gap |= node.first_bytes
+        for other, bit in islice(self._texts, bisect_left(self._texts, (text, 0)), None):
+            if not other.startswith(text):
+                break
+            spend()
+            if len(other) == len(text):
+                complete |= bit
+            else:
+                gap |= 1 << other[len(text)]
         if complete & self._lazy:
             complete, gap = complete & self._lazy, 0
         return _Word(1 << text[0], gap) if complete & terminal else None

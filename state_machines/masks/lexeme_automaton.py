@@ -32,7 +32,7 @@ _PAIR_BYTES = 20
 """Approximate bytes of a pair with its slots."""
 
 _POINTERS = (
-    *("parser", "target", "kind", "loops", "first_terminal", "terminals", "allowed", "sets"),
+    *("parser", "target", "kind", "loops", "first_terminal", "terminals", "sets"),
     *("set_slots", "set_of", "starts", "safety", "pairs", "pair_slots"),
 )
 _NUMBERS = (
@@ -68,24 +68,20 @@ class LexemeAutomaton:
         self._terminals = array("i")
         self._first_terminals = array("i", (0, 0))
         words = len(lexicon.terminals) // _WORD_BITS + 1
-        self._allowed = np.zeros((0, words), np.uint64)
         self._safety = np.zeros(0, np.int32)
         self._ends: dict[Hashable, int] = {}
-        self._arrays = lazy_zeros(
-            {
-                "sets": ((_MAX_SETS + 1, words), np.uint64),
-                "set_slots": ((2 * _MAX_SETS,), np.int32),
-                "set_of": ((self.parser.fields.max_states,), np.int32),
-                "starts": ((_MAX_SETS,), np.int32),
-                "pairs": ((_MAX_PAIRS, 3), np.int32),
-                "pair_slots": ((2 * _MAX_PAIRS,), np.int32),
-            }
-        )
+        self._arrays = {
+            "sets": lazy_zeros((_MAX_SETS + 1, words), np.uint64),
+            "set_slots": lazy_zeros((2 * _MAX_SETS,)),
+            "set_of": lazy_zeros((self.parser.fields.max_states,)),
+            "starts": lazy_zeros((_MAX_SETS,)),
+            "pairs": lazy_zeros((_MAX_PAIRS, 3)),
+            "pair_slots": lazy_zeros((2 * _MAX_PAIRS,)),
+        }
         self.fields = _Fields(set_words=words, max_sets=_MAX_SETS, max_pairs=_MAX_PAIRS)
         self.fields.parser = ctypes.addressof(self.parser.fields)
         for name, found in self._arrays.items():
             setattr(self.fields, name, found.ctypes.data)
-        self._update_symbols()
         self._update_lexer()
 
     @property
@@ -121,7 +117,7 @@ class LexemeAutomaton:
             self._table.expand((missing,))
             self._update_lexer()
         elif status == _ASK_SYMBOL:
-            self._add_symbol(int(self.parser.fields.missing))
+            self.parser.add_missing_row()
         elif status == _ASK_START:
             allowed = int.from_bytes(self._arrays["sets"][missing].tobytes(), "little")
             start = self._lexicon.start(allowed | self._lexicon.ignored if allowed else 0)
@@ -146,22 +142,6 @@ class LexemeAutomaton:
         near = lexer.near_ends
         ends = near if lexer.has_all_ends else lexer
         return self._ends.setdefault(ends, _SAFE + 1 + len(self._ends))
-
-    def _add_symbol(self, number: int) -> None:
-        allowed = 0
-        for terminals, _ in self.parser.add_row(number):
-            allowed |= terminals
-        self._update_symbols()
-        words = self._allowed.shape[1]
-        text = allowed.to_bytes(words * _WORD_BITS // 8, "little")
-        self._allowed[number] = np.frombuffer(text, np.uint64)
-
-    def _update_symbols(self) -> None:
-        """Make room for the symbols of the parser."""
-        capacity = self.parser.capacity
-        if len(self._allowed) != capacity:
-            self._allowed.resize((capacity, self._allowed.shape[1]), refcheck=False)
-            self.fields.allowed = self._allowed.ctypes.data
 
     def _update_lexer(self) -> None:
         """Announce states of the lexer that were added to the table."""

@@ -11,8 +11,7 @@ import ctypes
 import math
 import mmap
 from array import array
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from state_machines.budgets import spend
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EPSILON, Node, Transitions
+from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import Concatenation, Union, concatenation, union
 from state_machines.grammar.symbols import byte_ranges
 from state_machines.masks.byte_classes import looped_classes
@@ -59,26 +58,15 @@ class _Fields(ctypes.Structure):
     )
 
 
-def lazy_zeros(
-    layout: Mapping[str, tuple[tuple[int, ...], type[np.generic]]],
-) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays of zeros whose memory is taken page by page, when it is written to.
+def lazy_zeros(shape: tuple[int, ...], dtype: npt.DTypeLike = np.int32) -> npt.NDArray[Any]:
+    """Return zeros whose memory is taken page by page, when it is written to.
 
     NumPy asks for huge pages for large arrays, and ``calloc`` clears memory that is used again.
     Both take longer than most first masks.
-
-    Args:
-        layout: The shape and the type of each array.
     """
-    sizes = {name: math.prod(shape) * dtype().itemsize for name, (shape, dtype) in layout.items()}
-    # A page for each array: a multiple of the alignment of every type.
-    room = [-size % mmap.PAGESIZE + size for size in sizes.values()]
-    memory = mmap.mmap(-1, sum(room), access=mmap.ACCESS_COPY)
-    starts = accumulate(room, initial=0)
-    return {
-        name: np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
-        for (name, (shape, dtype)), start in zip(layout.items(), starts, strict=False)
-    }
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = mmap.mmap(-1, size, access=mmap.ACCESS_COPY)
+    return np.frombuffer(memory, dtype).reshape(shape)
 
 
 class StackAutomaton:
@@ -109,21 +97,19 @@ class StackAutomaton:
         self._row = np.zeros((0, width), np.int32)
         self._flags = np.zeros(0, np.uint8)
         self._loops = np.zeros(0, np.uint64)
-        self._arrays = lazy_zeros(
-            {
-                "symbol": ((_MAX_STACKS,), np.int32),
-                "parent": ((_MAX_STACKS,), np.int32),
-                "stack_slots": ((2 * _MAX_STACKS,), np.int32),
-                "first_item": ((_MAX_STATES + 1,), np.int32),
-                "items": ((_MAX_ITEMS,), np.int32),
-                "state_slots": ((2 * _MAX_STATES,), np.int32),
-                "target": ((_MAX_STATES, 256), np.int32),
-                "skips": ((_MAX_STATES,), np.uint64),
-                "is_ready": ((_MAX_STATES,), np.uint8),
-                "gathered": ((_MAX_STACKS_OF_A_STATE,), np.int32),
-                "marks": ((_MAX_STACKS,), np.int32),
-            }
-        )
+        self._arrays = {
+            "symbol": lazy_zeros((_MAX_STACKS,)),
+            "parent": lazy_zeros((_MAX_STACKS,)),
+            "stack_slots": lazy_zeros((2 * _MAX_STACKS,)),
+            "first_item": lazy_zeros((_MAX_STATES + 1,)),
+            "items": lazy_zeros((_MAX_ITEMS,)),
+            "state_slots": lazy_zeros((2 * _MAX_STATES,)),
+            "target": lazy_zeros((_MAX_STATES, 256)),
+            "skips": lazy_zeros((_MAX_STATES,), np.uint64),
+            "is_ready": lazy_zeros((_MAX_STATES,), np.uint8),
+            "gathered": lazy_zeros((_MAX_STACKS_OF_A_STATE,)),
+            "marks": lazy_zeros((_MAX_STACKS,)),
+        }
         self.fields = _Fields(
             stacks=1,
             max_stacks=_MAX_STACKS,
@@ -144,11 +130,6 @@ class StackAutomaton:
         self._loops.resize(capacity, refcheck=False)
         self.fields.row, self.fields.flags = self._row.ctypes.data, self._flags.ctypes.data
         self.fields.loops = self._loops.ctypes.data
-
-    @property
-    def capacity(self) -> int:
-        """The number of symbols that there is room for."""
-        return len(self._flags)
 
     @property
     def weight(self) -> int:
@@ -224,15 +205,12 @@ class StackAutomaton:
         return union(found)
 
     def add_missing_row(self) -> None:
-        """Compute the row of the symbol that the kernel misses."""
-        self.add_row(int(self.fields.missing))
-
-    def add_row(self, number: int) -> Transitions:
-        """Compute the row of a symbol, and return its transitions."""
+        """Compute the row or the members of the symbol that the kernel misses."""
+        number = int(self.fields.missing)
         node = self._nodes[number]
         if isinstance(node, Lazy) and self._expands_rules:
             self._expand(number, node.expansion)
-            return ()
+            return
         transitions = node.transitions
         spend(1 + len(transitions))
         self.rows += 1
@@ -245,7 +223,6 @@ class StackAutomaton:
             if target is node and self._width == 256:
                 self._loops[number] = looped_classes(node, symbols)
         self._flags[number] |= _ROW_IS_KNOWN
-        return transitions
 
 
 def alternatives(node: Node) -> tuple[Node, ...]:

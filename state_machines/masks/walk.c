@@ -661,7 +661,6 @@ EXPORTED int32_t descend_stacks(const token_trie *trie, stack_automaton *machine
  *
  * The parser's symbols are terminals. A lexeme that ends in a state of kind k is one of terminals[i],
  * i from first_terminal[k] to before first_terminal[k + 1]; -1 is one that the parser ignores.
- * allowed[set_words * y]: the terminals that symbol y begins with, as a set.
  * sets: the sets of terminals that states of the parser begin with. set_of[p]: one more than the
  * number of the set of state p. starts[s]: one more than the state of the lexer in front of lexemes of
  * set s. Both are 0 if not known. set_slots: a hash table of the numbers.
@@ -678,7 +677,6 @@ typedef struct {
     const int32_t *target, *kind;
     const uint64_t *loops;
     const int32_t *first_terminal, *terminals;
-    const uint64_t *allowed;
     uint64_t *sets;
     int32_t *set_slots, *set_of, *starts;
     const int32_t *safety;
@@ -768,8 +766,10 @@ static int32_t begin_lexeme(lexeme_automaton *machine, int32_t state, int32_t *f
                 parser->missing = symbol;
                 return ASK_SYMBOL;
             }
-            for (int32_t word = 0; word < size; word++)
-                set[word] |= machine->allowed[size * symbol + word];
+            const int32_t *row = parser->row + parser->width * symbol;
+            for (int32_t terminal = 0; terminal < parser->width; terminal++)
+                if (row[terminal])
+                    set[terminal / 64] |= (uint64_t)1 << terminal % 64;
         }
         for (int32_t at = 0; at < size; at++)
             hash = mixed(mixed(hash, (uint32_t)set[at]), (uint32_t)(set[at] >> 32));

@@ -207,17 +207,13 @@ class LarkReader(ItemReader):
 
     def series(self) -> Expression:
         parts: list[Expression] = []
-        while True:
-            start = self.position
-            found = _SIMPLE_ITEM.match(self.text, start)
+        while (found := _SIMPLE_ITEM.match(self.text, self.position)) or not self.ends_series():
             if found is None:
-                if self.ends_series():
-                    break
                 parts.append(self.repeated())
                 continue
-            self.position = found.end()
             name, source, text, mark = found.groups()
-            position = self.source_position(start)
+            position = self.source_position(self.position)
+            self.position = found.end()
             part = Reference(name, position) if name else Text(String(text), source, position)
             parts.append(Repeat(part, *REPETITION_MARKS[mark]) if mark else part)
         spend(len(parts))
