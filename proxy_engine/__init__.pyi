@@ -32,9 +32,6 @@ from .conversation.interaction import (
 )
 from .conversation.messages import RawPrompt as RawPrompt
 from .engine.inference_engine import InferenceEngine as InferenceEngine
-from .engine.transcripts import (
-    Transcript as Transcript,
-)
 from .errors import (
     AdapterError as AdapterError,
 )
@@ -245,6 +242,9 @@ from .tools import (
 from .tools.tool_loop import ToolRun as ToolRun
 from .transcription.options import (
     TranscriptionOptions as TranscriptionOptions,
+)
+from .transcription.results import (
+    Transcript as Transcript,
 )
 from .transcription.results import (
     TranscriptSegment as TranscriptSegment,

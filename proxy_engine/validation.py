@@ -32,7 +32,7 @@ from state_machines.grammar.chunks import find_quote
 from state_machines.quotes import SUBSTRING_OF, SUBSTRING_UNIT
 from state_machines.regex import compile_pattern
 
-from .checks.problems import reference_token
+from .checks import reference_token
 from .results.parts import Quotation
 
 _LOGGER = logging.getLogger(__name__)

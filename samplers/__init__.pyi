@@ -1,11 +1,11 @@
 """The public names. ``lazy_loader`` reads their modules from this stub."""
 
+from .draws import sample_rows as sample_rows
 from .logprobs import TopLogprobs as TopLogprobs
 from .logprobs import log_sum as log_sum
 from .logprobs import top_logprobs as top_logprobs
 from .parameters import InvalidSamplingParameterError as InvalidSamplingParameterError
 from .parameters import SamplingParameters as SamplingParameters
-from .rows import sample_rows as sample_rows
 from .sampler import Sampler as Sampler
 from .sampler import WeightedToken as WeightedToken
 from .sampler import make_sampler as make_sampler

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import mlx.core as mx
 
+from samplers.draws import RandomKeys, draw_rows, verify_draft
 from samplers.logprobs import log_share, log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
-from samplers.random_keys import RandomKeys, draw_rows
 from samplers.transforms import (
     adjust_logits,
     apply_filters,
@@ -17,7 +17,6 @@ from samplers.transforms import (
     apply_temperature,
     take_candidates,
 )
-from samplers.verification import verify_draft
 
 
 class WeightedToken(NamedTuple):

@@ -35,7 +35,6 @@ RUNTIME = {
     "pydantic",
     "referencing",
     "regex",
-    "rich",
     "tqdm",
 }
 PEERS = {"llguidance", "xgrammar", "outlines-core", "lm-format-enforcer"}

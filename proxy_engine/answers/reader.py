@@ -23,7 +23,7 @@ from state_machines.tool_calls.call import (
 )
 from state_machines.vocabulary import Vocabulary
 
-from ..checks.problems import reference_token
+from ..checks import reference_token
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError
 from ..results.events import (
@@ -36,10 +36,10 @@ from ..results.events import (
     ToolCallStarted,
     ToolInputDelta,
 )
+from ..results.json_cursor import PartialJson
 from ..results.parts import AnswerPart
 from ..tools.call_parsing import unique_call_id
 from .composition import REASONING
-from .partial_json import PartialJson
 
 _CALL_PARTS = (CallStart, CallId, CallText, CallArguments, CallEnd)
 

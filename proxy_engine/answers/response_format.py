@@ -47,8 +47,7 @@ from state_machines.root import (
 )
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 
-from ..checks.problems import read_json
-from ..checks.texts import short_repr
+from ..checks import read_json, short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
 from ..validation import JsonValidator
@@ -312,18 +311,27 @@ class _Compilation:
         return response
 
     def _type(self, response_format: Any) -> ResponseFormat:
-        try:
-            is_adapter = isinstance(response_format, pydantic.TypeAdapter)
-            adapter = response_format if is_adapter else pydantic.TypeAdapter[Any](response_format)
-            schema = adapter.json_schema(schema_generator=ClosedJsonSchema)
-        except Exception as error:
-            # A type's own code, called for its schema, may raise anything.
-            raise InvalidResponseFormatError(
-                f"{short_repr(response_format)} is not a response format: {error}",
-                hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
-                "state machine.",
-            ) from error
+        adapter, schema = type_schema(response_format)
         return replace(self._json(schema), parse=type_parser(adapter))
+
+
+def type_schema(response_format: Any) -> tuple[pydantic.TypeAdapter[Any], Any]:
+    """Return the adapter of a type, or a ``TypeAdapter`` itself, and the JSON Schema.
+
+    Raises:
+        InvalidResponseFormatError: Pydantic has no schema for it.
+    """
+    try:
+        is_adapter = isinstance(response_format, pydantic.TypeAdapter)
+        adapter = response_format if is_adapter else pydantic.TypeAdapter[Any](response_format)
+        return adapter, adapter.json_schema(schema_generator=ClosedJsonSchema)
+    except Exception as error:
+        # A type's own code, called for its schema, may raise anything.
+        raise InvalidResponseFormatError(
+            f"{short_repr(response_format)} is not a response format: {error}",
+            hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
+            "state machine.",
+        ) from error
 
 
 def _digest(text: str) -> bytes:

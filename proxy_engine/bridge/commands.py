@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import pydantic
 
-from ..checks.problems import problems_in
-from ..checks.texts import short_repr
+from ..checks import problems_in, short_repr
 from ..errors import EngineError
 from ..options.fields import with_options
 from ..options.values import MAX_COUNT
@@ -132,12 +131,7 @@ Command: TypeAlias = (
 """Any command."""
 
 COMMANDS: dict[str, type[Command]] = {
-    "load": LoadCommand,
-    "generate": GenerateCommand,
-    "chat": ChatCommand,
-    "cancel": CancelCommand,
-    "info": InfoCommand,
-    "quit": QuitCommand,
+    get_args(command.model_fields["cmd"].annotation)[0]: command for command in get_args(Command)
 }
 """The commands by name."""
 

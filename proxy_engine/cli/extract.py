@@ -15,11 +15,12 @@ from ..extraction.inputs import Inputs
 from ..extraction.outcomes import Extraction
 from ..extraction.output_file import open_output
 from ..extraction.outputs import OutputOptions, format_of
+from ..extraction.progress import is_terminal
 from ..extraction.records import CHECKED_RECORDS, RecordReader, is_url
 from ..extraction.sources import csv_inputs, file_inputs, line_inputs, parquet_inputs
 from ..runtime import process_runtime
 from ..runtime.extras import import_extra
-from ..runtime.progress import to_stderr
+from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, refused
 from .extract_options import (
     InputFormat,
@@ -44,7 +45,6 @@ from .input_arguments import (
     read_answer_format,
     read_record,
 )
-from .progress import is_shown
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -108,9 +108,10 @@ def _inputs(
         return parquet_inputs(path, reader)
     if source is None:
         return file_inputs(options.inputs, are_named=are_named)
+    is_counted = is_terminal() and not options.quiet
     if kind == "csv":
-        return csv_inputs(source, reader, is_counted=is_shown(options.quiet))
-    inputs = line_inputs(source, reader, is_counted=is_shown(options.quiet))
+        return csv_inputs(source, reader, is_counted=is_counted)
+    inputs = line_inputs(source, reader, is_counted=is_counted)
     if inputs.is_stored:
         reader.check_records(item.record for item in inputs.first(CHECKED_RECORDS))
     return inputs
@@ -188,7 +189,7 @@ def _refused_images() -> Iterator[None]:
 def _lead() -> None:
     """Join the process group. Ranks other than 0 read no input: they end here."""
     # Deferred: this imports MLX.
-    from ..distributed.loading import lead_or_follow  # noqa: PLC0415
+    from ..distributed.leader import lead_or_follow  # noqa: PLC0415
 
     process_runtime.take_over()
     lead_or_follow()

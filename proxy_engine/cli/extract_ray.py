@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.progress import is_terminal, showing_bar
 from ..extraction.records import RecordReader
-from ..runtime.progress import to_stderr
+from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, refused
 from .flags import given_load_arguments
 from .input_arguments import read_answer_format

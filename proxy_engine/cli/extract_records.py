@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,18 +13,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tqdm import tqdm
 
-from ..errors import OutputFileError
 from ..extraction.inputs import Content, Inputs
 from ..extraction.outcomes import Extraction, Outcome
-from ..extraction.output_file import OutputFile
+from ..extraction.output_file import OutputFile, written_whole
 from ..extraction.outputs import OutputOptions
 from ..extraction.page import head, record_of, section
-from ..extraction.progress import showing_bar
+from ..extraction.progress import is_terminal, showing_bar
 from ..extraction.rows import JsonLines, unwritten
 from ..extraction.run import Run
-from ..runtime.progress import to_stderr
+from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, writing_to_standard_output
-from .progress import is_shown, text_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,24 +91,33 @@ def _generate(
         **cast("OptionOverrides", {**extraction.options, **sources}),
     )
     written = 0
-    with contextlib.closing(events), text_progress(is_quiet=is_quiet) as progress:
-        task = progress.add_task("waiting", total=None)
+    # Some terminals do not know their height; tqdm would then show nothing.
+    progress = tqdm(
+        bar_format="{desc} {elapsed}",
+        desc="waiting",
+        leave=False,
+        disable=is_quiet or not is_terminal(),
+        nrows=20,
+        miniters=0,
+    )
+    with contextlib.closing(events), progress:
         for event in events:
             if isinstance(event, Finished):
                 result: GenerationResult[Any] = event.result
                 return result
             if isinstance(event, PromptProgress):
                 prefilled = f"prefill: {event.processed} of {event.total} tokens"
-                progress.update(task, description=prefilled)
+                progress.set_description_str(prefilled)
             if not isinstance(event, TextDelta):
                 continue
             written += len(event.text)
             if is_streaming:
-                progress.stop()
+                progress.close()
                 with writing_to_standard_output():
                     print(event.text, end="", flush=True)
             else:
-                progress.update(task, description=f"generating: {written} characters")
+                progress.set_description_str(f"generating: {written} characters", refresh=False)
+                progress.update(0)
     raise AssertionError("a stream ends with Finished or an error")
 
 
@@ -145,27 +151,19 @@ def opened_page(
         return
     if not is_replaced and Path(path).exists():
         raise CommandLineError(f"{path!r} already exists", hint="--overwrite replaces it.")
-    temporary = f"{path}.partial"
-    try:
-        file = open(temporary, "w", encoding="utf-8")  # noqa: SIM115 - closed below
-    except (OSError, ValueError) as error:
-        raise CommandLineError(f"cannot write {path!r}: {error}") from error
-    numbers = count()
+    with written_whole(path) as temporary:
+        try:
+            file = open(temporary, "w", encoding="utf-8")  # noqa: SIM115 - closed below
+        except (OSError, ValueError) as error:
+            raise CommandLineError(f"cannot write {path!r}: {error}") from error
+        numbers = count()
 
-    def add(outcome: Outcome) -> None:
-        file.write(section(next(numbers), record_of(outcome, extraction.quotes(outcome))))
+        def add(outcome: Outcome) -> None:
+            file.write(section(next(numbers), record_of(outcome, extraction.quotes(outcome))))
 
-    try:
         with file:
             file.write(head())
             yield add
-        os.replace(temporary, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise OutputFileError(f"cannot write {path!r}: {error.strerror}", path=path) from error
-        raise
 
 
 @dataclass
@@ -209,7 +207,7 @@ class RecordsRun:
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
         run = Run(self.extraction, self.inputs, self.fields, self.output, self._opened_engine)
-        total, is_bar_shown = self.inputs.count, is_shown(self.is_quiet)
+        total, is_bar_shown = self.inputs.count, is_terminal() and not self.is_quiet
         try:
             with (
                 showing_bar(total, unit=self.inputs.unit + "s", is_shown=is_bar_shown) as advance,

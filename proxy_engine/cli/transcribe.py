@@ -20,7 +20,7 @@ from state_machines.errors import GrammarError, PatternError, SchemaError
 from ..errors import InvalidOptionError
 from ..extraction.output_file import OutputFile, open_output
 from ..runtime import process_runtime
-from ..runtime.progress import to_stderr
+from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, refused
 from .flags import add_load_flags, given_load_arguments
 from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tqdm import tqdm
+
 from state_machines.errors import ProxyError
 
 from ..errors import EngineClosedError
 from ..extraction.json_values import encode
 from ..extraction.output_file import OutputFile
+from ..extraction.progress import is_terminal
 from ..extraction.rows import failure
-from ..runtime.progress import to_stderr
+from ..runtime.process_runtime import to_stderr
 from .errors import writing_to_standard_output
-from .progress import seconds_progress
 
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine
-    from ..engine.transcripts import Transcript
     from ..transcription.options import TranscriptionOverrides
-    from ..transcription.results import TranscriptSegment, TranscriptWord
+    from ..transcription.results import Transcript, TranscriptSegment, TranscriptWord
 
 
 class Recording(NamedTuple):
@@ -136,7 +137,20 @@ def _transcribe(
     overrides: TranscriptionOverrides,
     is_quiet: bool,
 ) -> Transcript[Any]:
-    with seconds_progress(recording.path, is_quiet=is_quiet) as advance:
+    bar = tqdm(
+        total=1,
+        bar_format="{desc} {bar:20} {n:.0f} of {total:.0f} s, {remaining} left",
+        desc=recording.path,
+        leave=False,
+        disable=is_quiet or not is_terminal(),
+        nrows=20,
+    )
+
+    def advance(done: float, total: float) -> None:
+        bar.total, bar.n = total, done
+        bar.refresh()
+
+    with bar:
         transcript: Transcript[Any] = engine.transcribe(
             recording.source, response_format=response_format, on_progress=advance, **overrides
         )

@@ -34,12 +34,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Strict, Tag, model_v
 
 from state_machines.argument_notations import INPUT
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import MediaError, PromptError
+from ..media.audio_decoding import encode_wav
 from ..media.audio_formats import audio_format
-from ..media.image_formats import image_format
-from ..media.pixels import encode_png
-from ..media.samples import encode_wav
+from ..media.image_formats import encode_png, image_format
 from .parsing import (
     JsonValue,
     PromptText,

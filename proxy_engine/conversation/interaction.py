@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from ..checks.texts import as_list, short_repr
+from ..checks import as_list, short_repr
 from ..errors import PromptError
 from .content import (
     AudioContent,
@@ -197,7 +197,7 @@ class Interaction(Validated):
         if not is_one_text or not all(isinstance(p, TextContent | JsonContent) for p in parts):
             content = [_openai_part(part) for part in parts]
         more = {
-            "tool_calls": [_openai_tool_call(call) for call in self.tool_calls] or None,
+            "tool_calls": [openai_call(call) for call in self.tool_calls] or None,
             "reasoning_content": self.reasoning,
             "tool_call_id": self.tool_call_id,
             "name": self.name,
@@ -257,7 +257,8 @@ _FIELDS = tuple(known.name for known in fields(Interaction))
 _OWNERS = {"reasoning": Role.ASSISTANT, "tool_call_id": Role.TOOL, "name": Role.TOOL}
 
 
-def _openai_tool_call(call: ToolCall) -> dict[str, Any]:
+def openai_call(call: ToolCall) -> dict[str, Any]:
+    """Return a tool call as OpenAI writes it."""
     if call.is_custom:
         custom = {"name": call.name, "input": call.input}
         return {"id": call.id, "type": "custom", "custom": custom}

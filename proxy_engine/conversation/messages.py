@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from state_machines.errors import has_surrogate
 
-from ..checks.texts import as_list, short_repr
+from ..checks import as_list, short_repr
 from ..errors import MediaError, PromptError
 from .content import AudioContent, Content, ImageContent, ToolCall
 from .interaction import Interaction, Role, function_call, read_interaction

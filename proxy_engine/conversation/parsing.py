@@ -27,8 +27,7 @@ from pydantic_core import ArgsKwargs, SchemaValidator
 
 from state_machines.argument_notations import INPUT
 
-from ..checks.problems import description
-from ..checks.texts import short_repr
+from ..checks import description, short_repr
 from ..errors import MediaError, PromptError
 
 _T = TypeVar("_T", bound="Validated")

@@ -14,7 +14,7 @@ from state_machines.errors import CompositionError
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, format_named
 from state_machines.tool_calls.families import hunyuan_tags
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import InvalidOptionError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from mlx.nn.layers.base import Module
 from ..errors import DistributedError
 from ..generation import clear_cache, model_bytes, wired_memory
 from ..replication import OPERATIONS
-from .channel import FollowerChannel
-from .messages import Message, broadcast, read_argument
+from .channel import FollowerChannel, Message, broadcast, read_argument
 
 _PASSES_IN_FLIGHT = 2
 """Passes that are dispatched and not waited for. The CPU prepares the next one meanwhile."""

@@ -1,19 +1,26 @@
-"""Rank 0: performs operations, and has all other ranks perform them."""
+"""Rank 0: performs operations, among them loading, and has all other ranks perform them."""
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 import mlx.core as mx
 
-from ..replication import Operation, Replica, ReplicatedList, mapped
-from .channel import LeaderChannel, is_lost_connection
-from .messages import Message, broadcast
+from ..models.load_options import LoadOptions
+from ..models.loading import LoadedModel
+from ..replication import Operation, Replica, ReplicatedList, mapped, register
+from .channel import LeaderChannel, Message, broadcast, is_lost_connection
+from .follower import follow
+from .session import Member, Session, join
+from .sharding import load_sharded
 
 
 class Leader:
@@ -95,3 +102,59 @@ class Leader:
         if self._thread not in (None, thread) and self._last is not None:
             mx.eval(self._last)
         self._thread = thread
+
+
+def lead_or_follow(member: Member | None = None) -> Leader:
+    """Join the process group. On ranks other than 0, follow rank 0 until it ends.
+
+    Args:
+        member: Is aborted if a rank fails.
+
+    Returns:
+        The leader, on rank 0.
+
+    Raises:
+        InvalidOptionError: No launcher has started the process.
+        DistributedError: The group cannot be formed, or a rank has failed.
+        SystemExit: Rank 0 has ended; on other ranks.
+    """
+    session = join()
+    if not session.leads:
+        session.follow(follow)
+    if member is not None:
+        session.watch(member)
+    return _leader(session)
+
+
+def load_on_all_ranks(
+    leader: Leader, model: str | os.PathLike[str] | None, options: LoadOptions
+) -> LoadedModel:
+    """Load a model, of which each rank holds a shard.
+
+    To be called on rank 0, on the thread that will run the model.
+
+    Args:
+        leader: The leader.
+        model: Directory or Hugging Face repo id, on all ranks; ``None``: the embedded model.
+        options: How to load it.
+
+    Raises:
+        ModelError: The model cannot be loaded, or does not divide by the number of ranks.
+        InvalidOptionError: An option does not apply to distributed models.
+    """
+    name = None if model is None else os.fspath(model)
+    given = options.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    loaded: LoadedModel = leader.perform(_LOAD, (name, given))
+    return loaded
+
+
+def _load(model: str | None, options: Mapping[str, Any]) -> LoadedModel:
+    return load_sharded(model, LoadOptions(**options), join().group)
+
+
+_LOAD = register(_load, creates=attrgetter("model"))
+
+
+@cache
+def _leader(session: Session) -> Leader:
+    return Leader(session.channel, session.group)

@@ -28,9 +28,8 @@ from state_machines.errors import ProxyError
 
 from ..errors import DistributedError
 from .channel import Failure, FollowerChannel, LeaderChannel, is_lost_connection
-from .launch import detect_launch
 from .liveness import SILENCE_SECONDS, Liveness
-from .rendezvous import connect_ranks, installed_versions
+from .rendezvous import connect_ranks, detect_launch, installed_versions
 
 _FAILED = 1
 """The exit status of every rank after a failure."""

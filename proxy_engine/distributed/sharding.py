@@ -20,7 +20,7 @@ from ..models.adapters import AddedLayers, read_adapter
 from ..models.files import TEXT_FILES
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel, ModelParts, load_model
-from ..runtime.progress import OnProgress
+from ..runtime.process_runtime import OnProgress
 from .sharding_plan import (
     Group,
     Parallelism,

@@ -12,8 +12,7 @@ from pydantic import ConfigDict, Field, InstanceOf
 
 from state_machines.tool_calls import ToolFormat
 
-from ..checks.option_models import OptionModel, argument_names, check_names
-from ..checks.texts import short_repr
+from ..checks import OptionModel, argument_names, check_names, short_repr
 from ..errors import InvalidOptionError
 from ..extraction.details import DetailColumns
 from ..extraction.progress import Progress
@@ -26,6 +25,7 @@ from ..options.fields import list_options, option_defaults
 from ..options.generation import MAX_DRAFT_TOKENS, GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
+from ..tools.tool_loop import OnTurn
 from ..transcription.options import OnSeconds, TranscriptionOptions, TranscriptionOverrides
 
 if TYPE_CHECKING:
@@ -72,6 +72,14 @@ class RequestArguments(OptionOverrides, total=False):
     sampler: LogprobsSampler | None
     logits_processors: Iterable[LogitsProcessor] | None
     logprob_vectors: bool
+
+
+class ToolLoopArguments(OptionOverrides, total=False):
+    """The keyword arguments of ``InferenceEngine.run_tools``, which describes them."""
+
+    tool_choice: Any
+    max_rounds: int
+    on_turn: OnTurn | None
 
 
 class ExtractionArguments(OptionOverrides, total=False):
@@ -175,6 +183,7 @@ _EXTRACTION_DEFAULTS = {
 _ARGUMENTS: dict[Any, dict[str, Any]] = {
     OptionOverrides: _REQUEST_DEFAULTS,
     RequestArguments: {**_REQUEST_DEFAULTS, "logprob_vectors": False},
+    ToolLoopArguments: {**_REQUEST_DEFAULTS, "max_rounds": 8},
     ExtractionArguments: {**_REQUEST_DEFAULTS, **_EXTRACTION_DEFAULTS},
     TranscriptionArguments: option_defaults(TranscriptionOptions),
     LoadArguments: option_defaults(LoadOptions),

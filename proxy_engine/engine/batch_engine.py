@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
-from ..checks.texts import is_iterable, reusable, short_repr
+from ..checks import is_iterable, reusable, short_repr
 from ..conversation.messages import Prompt
 from ..errors import BatchError, InvalidOptionError, PromptError
 from ..options.overrides import OptionOverrides

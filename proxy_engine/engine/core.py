@@ -18,9 +18,9 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from state_machines import Vocabulary
 
 from ..answers.compile_queue import CompileQueue
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..conversation.prompts import Prompt
-from ..distributed.loading import lead_or_follow, load_on_all_ranks
+from ..distributed.leader import lead_or_follow, load_on_all_ranks
 from ..errors import InvalidOptionError, ModelFormatError
 from ..generation import (
     DraftModel,
@@ -54,7 +54,7 @@ from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
 from ..requests.streams import QueuedRequest
 from ..requests.worker import Worker
-from ..runtime.progress import OnProgress
+from ..runtime.process_runtime import OnProgress
 from .arguments import (
     EngineOptions,
     ModelSource,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from state_machines.errors import UnsatisfiableSchemaError
 
-from ..checks.option_models import check_names
-from ..checks.texts import is_iterable, short_repr
+from ..checks import check_names, is_iterable, short_repr
 from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.chunks import Chunks

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
-from ..checks.texts import reusable
-from ..conversation.interaction import Interaction
+from ..checks import reusable
 from ..conversation.messages import Prompt, RawPrompt
 from ..generation.forward_pass import PASS_TOKENS, following_logprobs
 from ..options.overrides import OptionOverrides
@@ -16,26 +15,14 @@ from ..requests.streams import aevents_of, events_of
 from ..results.generation import GenerationResult
 from ..results.parts import Logprob, TokenLogprobs
 from ..results.streams import AsyncEventStream, EventStream
-from ..tools import resolve_tools
-from ..tools.tool_loop import ToolRun, arun_tools, run_tools
-from .arguments import RequestArguments
+from ..tools.tool_loop import ToolLoop, ToolRun
+from .arguments import RequestArguments, ToolLoopArguments
 from .core import EngineProperties
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from .arguments import Format, T
-
-OnTurn: TypeAlias = Callable[[Interaction], None]
-"""Called with each new message of a tool loop."""
-
-
-class ToolLoopArguments(OptionOverrides, total=False):
-    """The keyword arguments of ``InferenceEngine.run_tools``, which describes them."""
-
-    tool_choice: Any
-    max_rounds: int
-    on_turn: OnTurn | None
 
 
 class GenerationEngine(EngineProperties):
@@ -246,37 +233,27 @@ class GenerationEngine(EngineProperties):
         tools: Iterable[Any],
         *,
         response_format: Any = None,
-        tool_choice: Any = None,
-        max_rounds: int = 8,
-        on_turn: OnTurn | None = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ToolLoopArguments],
     ) -> ToolRun[GenerationResult[Any]]:
         """Generate, run the tools that are called, and repeat until the model answers.
 
         The other arguments and exceptions are those of :meth:`generate`; see
-        :func:`proxy_engine.tools.tool_loop.run_tools` for errors of tools.
+        :class:`proxy_engine.tools.tool_loop.ToolLoop` for errors of tools.
 
         Args:
             prompt: The prompt.
             tools: The tools.
             response_format: The format of the last answer.
-            tool_choice: Whether the first answer may or must call tools.
-            max_rounds: Maximum number of answers with tool calls; the next one has none.
-            on_turn: Called with each new message.
-            options: The options of ``GenerationOptions``.
+            arguments: ``tool_choice``, whether the first answer may or must call tools;
+                ``max_rounds`` (8), the maximum number of answers with tool calls, after
+                which the next one has none; ``on_turn``, a function that is called with each new
+                message; and the options of ``GenerationOptions``.
         """
-        tools = resolve_tools(tools)
-        arguments = {**reusable(options), "response_format": response_format, "tools": tools}
-        generate = partial(self.generate, **arguments)
-        return run_tools(
-            lambda turns, choice: generate(turns, tool_choice=choice),
-            prompt,
-            tools,
-            tool_choice=tool_choice,
-            max_rounds=max_rounds,
-            on_turn=on_turn,
-            media=self.input_modalities,
+        loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
+        generate = partial(
+            self.generate, response_format=response_format, tools=loop.tools, **options
         )
+        return loop.run(lambda turns, choice: generate(turns, tool_choice=choice))
 
     @overload
     async def arun_tools(
@@ -302,21 +279,22 @@ class GenerationEngine(EngineProperties):
         tools: Iterable[Any],
         *,
         response_format: Any = None,
-        tool_choice: Any = None,
-        max_rounds: int = 8,
-        on_turn: OnTurn | None = None,
-        **options: Unpack[OptionOverrides],
+        **arguments: Unpack[ToolLoopArguments],
     ) -> ToolRun[GenerationResult[Any]]:
         """:meth:`run_tools` for event loops; async tools are awaited."""
-        tools = resolve_tools(tools)
-        arguments = {**reusable(options), "response_format": response_format, "tools": tools}
-        generate = partial(self.agenerate, **arguments)
-        return await arun_tools(
-            lambda turns, choice: generate(turns, tool_choice=choice),
-            prompt,
-            tools,
-            tool_choice=tool_choice,
-            max_rounds=max_rounds,
-            on_turn=on_turn,
-            media=self.input_modalities,
+        loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
+        generate = partial(
+            self.agenerate, response_format=response_format, tools=loop.tools, **options
         )
+        return await loop.arun(lambda turns, choice: generate(turns, tool_choice=choice))
+
+
+def _tool_loop(
+    prompt: Prompt, tools: Iterable[Any], arguments: ToolLoopArguments, media: Collection[str]
+) -> tuple[ToolLoop[GenerationResult[Any]], OptionOverrides]:
+    """Return the loop, and the options of its requests."""
+    options: dict[str, Any] = {**arguments}
+    names = ToolLoopArguments.__annotations__.keys() - OptionOverrides.__annotations__
+    given = {name: options.pop(name) for name in names & options.keys()}
+    loop: ToolLoop[GenerationResult[Any]] = ToolLoop(prompt, tools, media=media, **given)
+    return loop, cast(OptionOverrides, reusable(options))

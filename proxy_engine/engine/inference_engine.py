@@ -25,7 +25,7 @@ from ..replication import replica_of
 from ..requests.worker import Worker, on_own_thread
 from ..results.events import Event, PromptProgress
 from ..runtime.extras import import_extra
-from ..runtime.progress import OnProgress, to_stderr
+from ..runtime.process_runtime import OnProgress, to_stderr
 from .arguments import EngineOptions, RequestArguments, with_option_signatures
 from .core import EngineCore
 from .extraction_engine import ExtractionEngine

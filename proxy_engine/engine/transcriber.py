@@ -19,11 +19,10 @@ from ..requests.request import Request
 from ..results.generation import GenerationResult
 from ..results.parts import Usage
 from ..transcription.options import OnSeconds, TranscriptionOptions
-from ..transcription.results import DecodingCancelledError, TranscriptSegment
+from ..transcription.results import DecodingCancelledError, Segments, Transcript, TranscriptSegment
 from .arguments import RequestArguments, TranscriptionArguments
 from .core import EngineCore
 from .spoken import Spoken, SpokenText
-from .transcripts import Segments, Transcript
 
 if TYPE_CHECKING:
     from ..transcription.parakeet import Parakeet

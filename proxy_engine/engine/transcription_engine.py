@@ -7,10 +7,10 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from ..transcription.results import Transcript, TranscriptStream
 from .arguments import TranscriptionArguments
 from .core import EngineProperties
 from .transcriber import Audio, transcribe
-from .transcripts import Transcript, TranscriptStream
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

@@ -15,11 +15,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError
 
 from state_machines import JsonSchemaStateMachine, StateMachine
-from state_machines.pydantic_schemas import ClosedJsonSchema
 from state_machines.quotes import source_names
 
-from ..checks.problems import read_json
-from ..checks.texts import short_repr
+from ..answers.response_format import type_schema
+from ..checks import read_json
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..validation import JsonValidator
 from .details import NO_DETAILS, RESULT, DetailColumns, Details
@@ -319,17 +318,7 @@ def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, A
             return None, schema
         case bool() | Mapping():
             return None, given
-    try:
-        adapter = (
-            given if isinstance(given, pydantic.TypeAdapter) else pydantic.TypeAdapter[Any](given)
-        )
-        return adapter, adapter.json_schema(schema_generator=ClosedJsonSchema)
-    except Exception as error:
-        # A type's own code, called for its schema, may raise anything.
-        raise InvalidResponseFormatError(
-            f"{short_repr(given)} is not a response format of an extraction: {error}",
-            hint="Give a pydantic model, another type, a JSON Schema or a state machine.",
-        ) from error
+    return type_schema(given)
 
 
 def _names_of_fields(value: Any) -> dict[str, str]:

@@ -1,16 +1,244 @@
-"""Long texts as overlapping pieces, which end at paragraphs and sentences."""
+"""Long texts as overlapping pieces, and the answers to them merged by their quotes."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ..checks.texts import short_repr
-from ..errors import InvalidOptionError
+from state_machines.grammar.chunks import quote_places
+from state_machines.quotes import source_names
+
+from ..checks import short_repr
+from ..errors import InvalidOptionError, OutputValidationError
+from ..results.parts import Quotation, total_usage
 from .answer_format import AnswerFormat
-from .merging import ItemList, Piece
+from .field_quotes import QuotedList, QuotedObject
+from .json_values import join_members, pointer_of, split_items, split_members
+from .schemas import ANNOTATIONS, INPUT, definition, keywords_beside_references, with_definitions
+
+if TYPE_CHECKING:
+    from ..results.generation import FinishReason, GenerationResult
+
+
+_LIST_KEYWORDS = ANNOTATIONS | {"type", "items", "uniqueItems", "$comment"}
+_Place: TypeAlias = tuple[tuple[str, int, int], ...] | str
+"""Where the quotes of an item stand: their pointers in the item, and positions in the document.
+
+For an item without quotes its JSON text.
+"""
+
+
+class Piece(NamedTuple):
+    """A part of a text.
+
+    Attributes:
+        start: Its position in the text, in code points.
+        text: The part.
+    """
+
+    start: int
+    text: str
+
+
+class _Item(NamedTuple):
+    """An item of an answer.
+
+    Attributes:
+        text: Its JSON text.
+        quotes: Its quotes: pointers in the item, positions in the document.
+    """
+
+    text: str
+    quotes: list[Quotation]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """The list of items in the answers to the pieces of a text.
+
+    Attributes:
+        answers: The format of the answers.
+        name: The property with the list; ``None`` if the answer is the list.
+        are_unique: Whether no two items are equal.
+        layout: The quotes that the items have in the output.
+    """
+
+    answers: AnswerFormat
+    name: str | None
+    are_unique: bool
+    layout: QuotedList | None = None
+
+    @classmethod
+    def of(cls, answers: AnswerFormat) -> ItemList:
+        """Find the list in the schema of the answers.
+
+        Raises:
+            InvalidOptionError: The schema describes no list of items with quotes from the text, or
+                more than a list.
+        """
+        root = answers.schema
+        schema, name = definition(root, root), None
+        beside = keywords_beside_references(root, root)
+        if isinstance(schema, Mapping) and "properties" in schema:
+            if len(answers.properties) != 1 or answers.is_open:
+                raise _refusal("it has other properties than one list")
+            name = answers.properties[0]
+            listed = schema["properties"][name]
+            schema = definition(listed, root)
+            beside |= keywords_beside_references(listed, root)
+        if not isinstance(schema, Mapping) or schema.get("type") != "array":
+            raise _refusal("it is no list, and no object whose only property is a list")
+        keywords = schema.keys() | beside
+        for keyword in keywords - _LIST_KEYWORDS - {"$defs", "definitions", "$schema"}:
+            raise _refusal(f"{keyword!r} would hold for each piece and not for the merged list")
+        items = schema.get("items")
+        layout = None if answers.field_quotes is None else answers.field_quotes.layout
+        if isinstance(layout, QuotedObject):
+            layout = layout.lists.get(name or "")
+        if layout is None and INPUT not in source_names(with_definitions(items, root)):
+            raise _refusal(f"its items have no quote from {INPUT!r}, by which they are merged")
+        return cls(answers, name, schema.get("uniqueItems") is True, layout)
+
+    def merge(
+        self, document: str, pieces: Sequence[Piece], results: Sequence[GenerationResult[Any]]
+    ) -> GenerationResult[Any]:
+        """Merge the answers to the pieces of a text.
+
+        Of the items at one place, those of the first piece that has any are kept. Equal ones of a
+        piece are one.
+
+        Raises:
+            OutputValidationError: A validator of the type rejects the merged answer.
+        """
+        merged: list[_Item] = []
+        known: set[_Place] = set()
+        equal: set[str] = set()
+        for piece, result in zip(pieces, results, strict=True):
+            places: set[tuple[_Place, str]] = set()
+            for item in self._items(document, piece, result):
+                answer = item.text if self.layout is None else self.layout.item_text(item.text)
+                place, value = _place(item), _canonical(answer)
+                is_twice = place in known or (place, value) in places
+                if is_twice or (self.are_unique and value in equal):
+                    continue
+                places.add((place, value))
+                equal.add(value)
+                merged.append(item)
+            known |= {place for place, _ in places}
+        return self._result(merged, results)
+
+    def _items(self, document: str, piece: Piece, result: GenerationResult[Any]) -> Iterator[_Item]:
+        """Yield the items of one answer; the n-th item with a quote stands at its n-th place."""
+        answer = result.text
+        if self.name is not None:
+            answer = split_members(answer).get(self.name, "[]")
+        quotes: dict[int, list[Quotation]] = {}
+        for quote in result.quotes:
+            position, _, rest = quote.pointer.removeprefix(f"{self._pointer}/").partition("/")
+            of_item = replace(quote, pointer=f"/{rest}" if rest else "")
+            quotes.setdefault(int(position), []).append(of_item)
+        seen: Counter[tuple[tuple[str, int], ...]] = Counter()
+        for index, text in enumerate(split_items(answer)):
+            found = quotes.get(index, [])
+            key = tuple((quote.pointer, quote.start) for quote in found)
+            earlier = seen[key]
+            seen[key] += 1
+            yield _Item(text, [_in_document(one, document, piece, earlier) for one in found])
+
+    def _result(
+        self, items: Sequence[_Item], results: Sequence[GenerationResult[Any]]
+    ) -> GenerationResult[Any]:
+        text = f"[{', '.join(item.text for item in items)}]"
+        if self.name is not None:
+            text = join_members({self.name: text})
+        try:
+            parsed = self.answers.output_value(text)
+        except ValueError as error:
+            raise OutputValidationError(
+                f"the merged answer is invalid: {error}", text=text
+            ) from error
+        quotes = tuple(
+            replace(quote, pointer=f"{self._pointer}/{index}{quote.pointer}")
+            for index, item in enumerate(items)
+            for quote in item.quotes
+        )
+        cut = next((result.cut_short for result in results if result.cut_short is not None), None)
+        return replace(
+            results[0],
+            text=text,
+            parsed=parsed,
+            finish_reason=_finish_reason(results),
+            usage=total_usage([result.usage for result in results]),
+            quotes=quotes,
+            cut_short=None if cut is None else replace(cut, pointer=self._pointer),
+            # They describe one output, and this is the answer of several.
+            token_ids=(),
+            parts=(),
+            logprobs=None,
+            scored_choices=(),
+            token_origins="",
+            token_lengths=(),
+            token_logprobs=(),
+        )
+
+    @property
+    def _pointer(self) -> str:
+        return "" if self.name is None else pointer_of(self.name)
+
+
+def _refusal(reason: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"answers of this schema cannot be merged: {reason}",
+        option="chunk_tokens",
+        hint="Give a list of items with QuoteFrom('input'), or an object whose only property is "
+        "one.",
+    )
+
+
+def _in_document(quote: Quotation, document: str, piece: Piece, earlier: int) -> Quotation:
+    """Return a quote at its place in the document.
+
+    Args:
+        quote: The quote, at its first occurrence in the piece.
+        document: The document.
+        piece: The piece.
+        earlier: The number of items before it with the same quotes.
+    """
+    if quote.source != INPUT:
+        return quote
+    words = piece.text[quote.start : quote.end]
+    unit = "words"
+    places = quote_places(piece.text, words, unit)
+    if len(places) != quote.occurrences:
+        # The schema counts occurrences inside of words.
+        unit = "chars"
+        places = quote_places(piece.text, words, unit)
+    start = piece.start + places[min(earlier, len(places) - 1)]
+    found = quote_places(document, words, unit)
+    if start not in found:
+        # A long word is divided: the border of the piece is none of the document's words.
+        found = quote_places(document, words, "chars")
+    return replace(quote, start=start, end=start + len(words), occurrences=len(found))
+
+
+def _place(item: _Item) -> _Place:
+    places = tuple(
+        (quote.pointer, quote.start, quote.end) for quote in item.quotes if quote.source == INPUT
+    )
+    return places or _canonical(item.text)
+
+
+def _canonical(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def _finish_reason(results: Sequence[GenerationResult[Any]]) -> FinishReason:
+    return next((one.finish_reason for one in results if one.finish_reason != "stop"), "stop")
+
 
 Count = Callable[[str], int]
 """Returns the number of tokens of a text."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import InvalidOptionError
 from .field_quotes import FieldQuotes
 

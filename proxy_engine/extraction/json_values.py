@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 
 _DECODER = json.JSONDecoder()
 

@@ -15,9 +15,8 @@ from ..errors import EngineClosedError, InvalidOptionError, PromptError
 from ..results.streams import BatchRequest
 from ..runtime.extras import is_installed
 from .answer_format import AnswerFormat
-from .chunks import Chunks
+from .chunks import Chunks, Piece
 from .inputs import Content, Inputs, Item
-from .merging import Piece
 from .records import Instruction, write_prompt
 from .schemas import INPUT
 

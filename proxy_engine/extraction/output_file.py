@@ -122,6 +122,26 @@ def open_output(
         os.close(descriptor)
 
 
+@contextmanager
+def written_whole(path: str) -> Iterator[str]:
+    """Yield the name of a file to write, which then replaces ``path``, whole or not at all.
+
+    Raises:
+        OutputFileError: It cannot be written.
+    """
+    temporary = f"{path}.partial"
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            reason = error.strerror or error
+            raise OutputFileError(f"cannot write {path!r}: {reason}", path=path) from error
+        raise
+
+
 def existing(path: str) -> OutputFileRefusedError:
     """Return the error of a file that has contents and should be neither resumed nor replaced."""
     return OutputFileRefusedError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -15,6 +14,7 @@ from .answer_format import ERROR, AnswerFormat
 from .column_types import ColumnType, common_type, conform, infer_type
 from .frames import arrow_type, import_library
 from .json_values import encode, in_utf8
+from .output_file import written_whole
 from .rows import error_text, unwritten
 
 _CHUNK = 2_000
@@ -51,21 +51,16 @@ class ParquetWriter:
             OutputFileError: It cannot be written.
         """
         parquet = importlib.import_module("pyarrow.parquet")
-        temporary = f"{path}.partial"
         try:
-            for rows in self._chunks(lines):
-                self._learn(rows)
-            schema = self._schema()
-            with parquet.ParquetWriter(temporary, schema) as writer:
+            with written_whole(path) as temporary:
                 for rows in self._chunks(lines):
-                    writer.write_table(self._table(rows, schema))
-            os.replace(temporary, path)
-        except BaseException as error:
-            with suppress(OSError):
-                os.unlink(temporary)
-            if isinstance(error, OSError | self._arrow.ArrowException):
-                raise OutputFileError(f"cannot write {path!r}: {error}", path=path) from error
-            raise
+                    self._learn(rows)
+                schema = self._schema()
+                with parquet.ParquetWriter(temporary, schema) as writer:
+                    for rows in self._chunks(lines):
+                        writer.write_table(self._table(rows, schema))
+        except self._arrow.ArrowException as error:
+            raise OutputFileError(f"cannot write {path!r}: {error}", path=path) from error
 
     def _chunks(self, lines: Lines) -> Iterator[list[dict[str, Any]]]:
         rows = map(self._row, lines())

@@ -15,7 +15,7 @@ import pydantic
 
 from state_machines.errors import has_surrogate
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..conversation.content import ImageContent, TextContent
 from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, RecordError

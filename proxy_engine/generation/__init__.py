@@ -9,53 +9,31 @@ as a plain generator). Policies about tokens: ``step`` (sampled and drafted toke
 ``speculation`` (drafts).
 """
 
-from .batch import Batch
-from .constraint import Constraint
-from .device_masks import DeviceMasks, text_token_mask
-from .fast_forward import FastForward
-from .forward_pass import ForwardPass
-from .limits import Deadline, PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
-from .model_checks import ModelChecks
-from .prefill import Prefill
-from .sequence import GeneratedSequence
-from .sequence_samplers import SamplingHooks, SequenceSamplers
-from .speculation.draft_heads import DraftHead, HeadOutput
-from .speculation.draft_model import DraftModel
-from .speculation.drafting import Drafting
-from .speculation.head_drafter import HeadDrafter
-from .speculation.model_drafter import ModelDrafter
-from .speculation.step_costs import StepCosts
-from .timings import Timings
-from .tokens import Token
-from .wired_memory import clear_cache, model_bytes, wired_memory
-
-__all__ = [
-    "Batch",
-    "Constraint",
-    "Deadline",
-    "DeviceMasks",
-    "DraftHead",
-    "DraftModel",
-    "Drafting",
-    "FastForward",
-    "ForwardPass",
-    "GeneratedSequence",
-    "HeadDrafter",
-    "HeadOutput",
-    "ModelChecks",
-    "ModelDrafter",
-    "PartLimits",
-    "Prefill",
-    "SamplingHooks",
-    "SequenceOptions",
-    "SequenceSamplers",
-    "StepCosts",
-    "Timings",
-    "Token",
-    "clear_cache",
-    "end_token_ids",
-    "model_bytes",
-    "text_token_mask",
-    "wired_memory",
-    "xtc_special_tokens",
-]
+from .batch import Batch as Batch
+from .constraint import Constraint as Constraint
+from .device_masks import DeviceMasks as DeviceMasks
+from .device_masks import text_token_mask as text_token_mask
+from .fast_forward import FastForward as FastForward
+from .forward_pass import ForwardPass as ForwardPass
+from .limits import Deadline as Deadline
+from .limits import PartLimits as PartLimits
+from .limits import SequenceOptions as SequenceOptions
+from .limits import end_token_ids as end_token_ids
+from .limits import xtc_special_tokens as xtc_special_tokens
+from .model_checks import ModelChecks as ModelChecks
+from .prefill import Prefill as Prefill
+from .sequence import GeneratedSequence as GeneratedSequence
+from .sequence_samplers import SamplingHooks as SamplingHooks
+from .sequence_samplers import SequenceSamplers as SequenceSamplers
+from .speculation.draft_heads import DraftHead as DraftHead
+from .speculation.draft_heads import HeadOutput as HeadOutput
+from .speculation.draft_model import DraftModel as DraftModel
+from .speculation.drafting import Drafting as Drafting
+from .speculation.head_drafter import HeadDrafter as HeadDrafter
+from .speculation.model_drafter import ModelDrafter as ModelDrafter
+from .speculation.step_costs import StepCosts as StepCosts
+from .timings import Timings as Timings
+from .tokens import Token as Token
+from .wired_memory import clear_cache as clear_cache
+from .wired_memory import model_bytes as model_bytes
+from .wired_memory import wired_memory as wired_memory

@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from samplers import Sampler, SamplingParameters, make_sampler
 
-from ..checks.texts import as_list, short_repr
+from ..checks import as_list, short_repr
 from ..errors import InvalidOptionError
 from ..options.generation import GenerationOptions
 from .constraint import Constraint

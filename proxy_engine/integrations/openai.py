@@ -7,9 +7,9 @@ takes ``http_client(engine)`` or ``async_http_client(engine)``.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from functools import cache
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ..engine.inference_engine import InferenceEngine
 from ..runtime.extras import requires_extra
@@ -23,16 +23,19 @@ with requires_extra("openai", purpose="engine.openai()"):
 _CLIENT_OPTIONS: dict[str, Any] = {"base_url": BASE_URL, "api_key": API_KEY, "max_retries": 0}
 
 
-class EngineTransport:
+class EngineTransport(nullcontext[None]):
     """A transport of ``httpx`` and ``httpx2``, synchronous and asynchronous.
 
     A stream of the response receives each token as it is generated. Closing it cancels the request.
+
+    As a context it does nothing, since there is no connection.
 
     Args:
         engine: The engine. Closing the transport does not close it.
     """
 
     def __init__(self, engine: InferenceEngine) -> None:
+        super().__init__()
         self._application: Application = engine.application
 
     def handle_request(self, request: Any) -> Any:
@@ -54,28 +57,6 @@ class EngineTransport:
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def http_client(engine: InferenceEngine) -> openai.DefaultHttpxClient:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MediaError
-from .audio_decoding import Samples, decode, resampled
+from .audio_decoding import Samples, decode, mono_samples, resampled
 from .audio_formats import (
     READABLE_FORMATS,
     WAV,
@@ -21,7 +21,6 @@ from .audio_formats import (
     is_wav_cut_off,
 )
 from .options import MediaOptions
-from .samples import mono_samples
 from .sources import MediaSource, check_size, read_source
 
 AudioSource: TypeAlias = (

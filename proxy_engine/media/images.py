@@ -19,9 +19,9 @@ from .image_formats import (
     ImageFormat,
     image_format,
     other_format,
+    upright_rgb,
 )
 from .options import MediaOptions
-from .pixels import upright_rgb
 from .sources import MediaSource, read_source
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ..checks.option_models import OptionModel
+from ..checks import OptionModel
 
 _MAX_PIXELS = 178_956_970
 """Pillow decodes no larger image: twice the default of ``PIL.Image.MAX_IMAGE_PIXELS``."""

@@ -7,7 +7,7 @@ import binascii
 import re
 from typing import Protocol
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import MediaError
 from .fetching import fetch
 from .options import MediaOptions

@@ -16,7 +16,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.tuner.utils import linear_to_lora_layers
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..checks.problems import problems_in
+from ..checks import problems_in
 from ..errors import AdapterError
 from .files import is_intact, read_object
 

@@ -13,7 +13,7 @@ from state_machines import Vocabulary
 from state_machines.errors import VocabularyError
 
 from ..errors import DraftModelError
-from ..runtime.progress import OnProgress
+from ..runtime.process_runtime import OnProgress
 from .draft_heads import is_draft_head
 from .files import FileProblem
 from .loading import LoadedModel, check_loadable, load_model

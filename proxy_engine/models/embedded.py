@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ..errors import ModelFetchError
 from ..runtime.backends import requires_backend
-from ..runtime.progress import OnProgress, announce
+from ..runtime.process_runtime import OnProgress, announce
 from .cache_directory import build_once, cache_directory
 
 with requires_backend():

@@ -12,8 +12,7 @@ from jinja2 import TemplateSyntaxError
 from pydantic import Field, ValidationInfo, field_validator
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
-from ..checks.option_models import OptionModel
-from ..checks.paths import directory_path
+from ..checks import OptionModel, directory_path
 from ..options.generation import GenerationOptions
 
 _OF_REQUESTS = "It is an option of requests: give it with the prompt, or as GenerationOptions."

@@ -37,7 +37,7 @@ from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..runtime.blas import announce_slow_blas, has_fast_blas, widen_on_cpu
 from ..runtime.extras import is_installed
-from ..runtime.progress import OnProgress
+from ..runtime.process_runtime import OnProgress
 from ..transcription.loading import is_speech_model, load_speech_model
 from .adapters import apply_adapter, read_adapter
 from .embedded import EMBEDDED_MODEL, SPEECH_MODEL, embedded_model, speech_model

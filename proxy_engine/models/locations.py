@@ -24,7 +24,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import InvalidOptionError, ModelFormatError, ModelNotFoundError
 from .embedded import EMBEDDED_MODEL
 from .files import read_object

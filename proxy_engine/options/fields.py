@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
 import pydantic
 from pydantic.fields import FieldInfo
 
-from ..checks.option_models import OptionModel
+from ..checks import OptionModel
 from .generation import GenerationOptions
 from .overrides import OptionOverrides
 

@@ -20,7 +20,7 @@ from samplers.parameters import SamplingParameters
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.tool_calls import ToolFormat
 
-from ..checks.option_models import OptionModel, check_names
+from ..checks import OptionModel, check_names
 from .values import (
     MAX_COUNT,
     parse_delimiters,

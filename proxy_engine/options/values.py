@@ -13,7 +13,7 @@ from state_machines.errors import has_surrogate
 from state_machines.limits import LIMITS
 from state_machines.tool_calls import ToolFormat
 
-from ..checks.texts import as_list
+from ..checks import as_list
 
 MAX_COUNT = 2**63 - 1
 """The largest count of tokens or characters: the largest signed 64-bit integer."""

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ..checks.option_models import OptionModel
-from ..checks.paths import directory_path, privacy_problem
+from ..checks import OptionModel, directory_path, privacy_problem
 from ..errors import InvalidOptionError
 
 

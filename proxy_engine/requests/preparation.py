@@ -19,7 +19,7 @@ from ..answers.compile_queue import CompileJob, CompileQueue
 from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
 from ..answers.composition import REASONING
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
-from ..checks.texts import reusable
+from ..checks import reusable
 from ..conversation.chat_template import chat_template
 from ..conversation.content import TextContent
 from ..conversation.control_tokens import check_length, is_marked

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import pydantic
 
-from ..checks.problems import json_pointer
+from ..checks import json_pointer
 from ..conversation.content import JsonContent, TextContent, ToolCall
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, RawPrompt, to_interactions

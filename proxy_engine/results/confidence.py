@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
-from ..checks.problems import prefixes, suggestion
-from ..checks.texts import short_repr
+from ..checks import prefixes, short_repr, suggestion
 from ..errors import InvalidOptionError
 from .json_cursor import JsonCursor
 from .parts import AnswerPart, Particle, ScoredChoice, ScoredOption

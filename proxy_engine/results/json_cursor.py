@@ -1,4 +1,4 @@
-"""Positions and values of the leaves of a JSON text, which may end anywhere."""
+"""JSON texts that may end anywhere: positions and values of the leaves, and the value so far."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Hashable, Iterator
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..checks.problems import reference_token
+from pydantic_core import from_json
+
+from ..checks import reference_token
 
 _TOKEN = re.compile(
     rb'[ \t\n\r:]+|(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<sign>[{}\[\],])'
@@ -200,3 +202,64 @@ def _key(token: bytes) -> Hashable:
         except ArithmeticError:
             return token
     return token if token in (b"true", b"false", b"null") else Unfinished(token)
+
+
+_FREE = 4096
+_PASSES = 512
+
+_UNFINISHED_NUMBER = re.compile(r"((?:^|[:,\[])\s*-?[0-9]+(?:\.[0-9]+)?)(?:\.|[eE][+-]?)$")
+
+
+class PartialJson:
+    """A JSON text that grows piece by piece.
+
+    Attributes:
+        value: The latest value, a new object each time.
+        has_value: Whether there is a value: ``[`` has one, ``tr`` has none.
+    """
+
+    def __init__(self) -> None:
+        # Joined on demand: appending to a string would copy it each time.
+        self._pieces: list[str] = []
+        self._length = 0
+        self._read = 0
+        self.has_value = False
+        self.value: Any = None
+
+    @property
+    def text(self) -> str:
+        """The concatenated pieces."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def add(self, piece: str, *, last: bool = False) -> bool:
+        """Append ``piece``, and return whether ``value`` has changed.
+
+        Text that is not JSON, and escapes of lone surrogates, leave the value unchanged.
+
+        Args:
+            piece: More text.
+            last: Whether the text is complete; it is parsed whatever the ration.
+        """
+        self._pieces.append(piece)
+        self._length += len(piece)
+        length = self._length
+        if not (last or length <= _FREE or self._read + length <= _PASSES * length):
+            return False
+        self._read += length
+        # Otherwise `1` would appear, disappear at `1.`, and appear again at `1.5`. The end of a
+        # string may look the same, which then appears with the next piece.
+        text = _UNFINISHED_NUMBER.sub(r"\1", self.text)
+        try:
+            value = from_json(text, allow_partial="trailing-strings")
+        except ValueError:
+            return False
+        if self.has_value and _same(value, self.value):
+            return False
+        self.has_value = True
+        self.value = value
+        return True
+
+
+def _same(value: Any, other: Any) -> bool:
+    return bool(value == other)

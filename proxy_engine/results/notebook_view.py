@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment
 
-from ..checks.problems import reference_token
+from ..checks import reference_token
 from .parts import Logprob
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 
 from .backends import blas_remedy, is_blas_in_front
-from .progress import OnProgress, announce
+from .process_runtime import OnProgress, announce
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Interpreter settings of processes that only run the engine.
+"""Interpreter settings of processes that only run the engine, and progress as lines.
 
 *Cyclic garbage collection.* A full collection visits every container of the process, a model's and
 those of its libraries included, and stops all threads for 0.1 s and more. The commands ``serve``,
@@ -17,9 +17,10 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import logging
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 _YOUNG_OBJECTS = 500
 _YOUNG_COLLECTIONS = 10
@@ -88,3 +89,21 @@ async def collect_when_idle(is_idle: Callable[[], bool]) -> NoReturn:
         if was_idle and now_idle:
             collect_if_due()
         was_idle = now_idle
+
+
+OnProgress: TypeAlias = Callable[[str], None]
+"""Called with one line of text at the start and the end of each step."""
+
+_logger = logging.getLogger(__name__)
+
+
+def announce(line: str, on_progress: OnProgress | None) -> None:
+    """Log a line at level INFO and pass it to the callback, if there is one."""
+    _logger.info(line)
+    if on_progress is not None:
+        on_progress(line)
+
+
+def to_stderr(line: str) -> None:
+    """Print a line to standard error."""
+    print(line, file=sys.stderr, flush=True)

@@ -16,7 +16,6 @@ from ..options.generation import GenerationOptions
 from .endpoints import (
     choices,
     messages,
-    models,
     ollama,
     operations,
     responses,
@@ -30,8 +29,7 @@ from .middleware import middleware_for
 from .model_host import Load, ModelHost
 from .models import KnownModel, ModelRegistry
 from .response_store import ResponseStore
-from .running import Queue
-from .services import Services
+from .running import Queue, Services
 from .settings import ServerSettings
 from .unknown_fields import UnknownFields
 
@@ -103,7 +101,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.services = services
-    endpoints = (choices, responses, messages, ollama, transcriptions, models, operations)
+    endpoints = (choices, responses, messages, ollama, transcriptions, operations)
     for module in endpoints:
         app.include_router(module.router)
     app.include_router(choices.short_router)

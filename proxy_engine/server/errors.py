@@ -27,7 +27,7 @@ from state_machines.errors import (
     UnknownTokenError,
 )
 
-from ..checks.problems import Location, problems_from
+from ..checks import Location, problems_from
 from ..errors import (
     AdapterError,
     CompileLimitError,
@@ -46,7 +46,7 @@ from ..errors import (
     PromptTooLongError,
     UnsupportedArchitectureError,
 )
-from .schemas.other_names import ALL_NAMES
+from .schemas.request_model import ALL_NAMES
 
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8
@@ -83,6 +83,19 @@ _KINDS: Mapping[type[ProxyError], tuple[int, str, str]] = {
     OutputValidationError: (500, "output_validation_failed", ""),
     ProxyError: (400, "invalid_request", ""),
 }
+# Members of an error's object, and their attributes; the first class that fits counts.
+_FACTS: Mapping[type[ProxyError], Mapping[str, str]] = {
+    SchemaError: {"schema_pointer": "pointer", "schema_keyword": "keyword"},
+    StructuralTagError: {"tag_pointer": "pointer"},
+    PatternError: {"pattern": "pattern", "pattern_position": "position"},
+    GrammarError: {"line": "line", "column": "column", "rule": "rule"},
+    UnknownTokenError: {"line": "line", "column": "column"},
+    CompileLimitError: {"seconds": "seconds"},
+    GrammarBudgetError: {"steps": "budget"},
+    MaxTokensTooSmallError: {"needed_tokens": "needed"},
+    DraftModelError: {"token_id": "token_id"},
+}
+
 _MAX_PATH = 200
 _CODES = {
     404: "not_found",
@@ -343,27 +356,9 @@ def _field_path(location: Location) -> str:
 
 
 def _location(error: BaseException | None) -> dict[str, Any]:
-    """Return the facts of an error that the error object has as members."""
-    match error:
-        case SchemaError():
-            return {"schema_pointer": error.pointer, "schema_keyword": error.keyword}
-        case StructuralTagError():
-            return {"tag_pointer": error.pointer}
-        case PatternError():
-            return {"pattern": error.pattern, "pattern_position": error.position}
-        case GrammarError():
-            return {"line": error.line, "column": error.column, "rule": error.rule}
-        case UnknownTokenError():
-            return {"line": error.line, "column": error.column}
-        case CompileLimitError():
-            return {"seconds": error.seconds}
-        case GrammarBudgetError():
-            return {"steps": error.budget}
-        case MaxTokensTooSmallError():
-            return {"needed_tokens": error.needed}
-        case DraftModelError():
-            return {"token_id": error.token_id}
-    return {}
+    """Return the facts of an error that clients show or use."""
+    facts = next((facts for kind, facts in _FACTS.items() if isinstance(error, kind)), {})
+    return {fact: getattr(error, name) for fact, name in facts.items()}
 
 
 def http_error(error: HTTPException) -> ApiError:

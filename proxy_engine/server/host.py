@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..engine.inference_engine import InferenceEngine
 from .errors import ApiError, unsuitable_model
 from .models import DEFAULT_MODEL, KnownModel, ModelChoice

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import MediaError
 from .errors import PartName, media_error
 

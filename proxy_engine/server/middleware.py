@@ -20,7 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..runtime import process_runtime
 from .errors import INTERNAL_ERROR, ApiError, error_reply, http_error, path_of
 from .settings import ServerSettings

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..engine.inference_engine import InferenceEngine
 from ..requests.worker import on_own_thread
 from .errors import ApiError, shutting_down

@@ -8,11 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import PromptError
 from .errors import ApiError
 from .response_store import Item, ResponseStore
-from .schemas.responses import ITEM_KEYS
+
+ITEM_KEYS: Mapping[str, frozenset[str]] = {
+    "message": frozenset({"role", "content", "phase"}),
+    "function_call": frozenset({"call_id", "name", "arguments", "parsed_arguments"}),
+    "function_call_output": frozenset({"call_id", "output", "name"}),
+    "custom_tool_call": frozenset({"call_id", "name", "input"}),
+    "custom_tool_call_output": frozenset({"call_id", "output", "name"}),
+    "reasoning": frozenset({"content", "summary", "encrypted_content"}),
+    "item_reference": frozenset(),
+}
+"""By type: keys of items. Clients send back the output of a response with keys that no model reads.
+All types have ``type``, ``id`` and ``status``."""
+
 
 _COMMON_PART_KEYS = {"type", "id", "status", "cache_control"}
 _PART_KEYS = {

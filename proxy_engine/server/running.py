@@ -12,21 +12,25 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import Depends, Request
 
 from ..conversation.messages import RawPrompt, template_messages
 from ..conversation.prompts import Prompt
-from ..engine.transcripts import Transcript
 from ..options.overrides import OptionOverrides
 from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncEventStream
 from ..runtime.extras import is_installed
-from ..transcription.results import TranscriptSegment
+from ..transcription.results import Transcript, TranscriptSegment
 from .errors import ApiError, shutting_down
 from .host import Host, Lease
 from .metrics import Metrics
-from .models import KnownModel, ModelChoice
+from .models import KnownModel, ModelChoice, ModelRegistry
+from .response_store import ResponseStore
+from .settings import ServerSettings
+from .unknown_fields import UnknownFields
 
 _MAX_RETRY_SECONDS = 60
 
@@ -317,24 +321,52 @@ def _check_media(generations: Sequence[Generation], model: KnownModel) -> None:
             template_messages(generation.prompt, (), in_history)
 
 
+@dataclass(slots=True)
+class Services:
+    """The shared objects, and the answers that run.
+
+    ``recordings`` limits the recordings that are in memory.
+    """
+
+    settings: ServerSettings
+    registry: ModelRegistry
+    host: Host
+    queue: Queue
+    metrics: Metrics
+    responses: ResponseStore
+    recordings: asyncio.Semaphore
+    unknown_fields: UnknownFields
+    running: set[Running] = field(default_factory=set)
+
+    def drain(self) -> None:
+        """Refuse new requests."""
+        self.queue.is_closed = True
+        self.host.is_draining = True
+
+    def end_running(self) -> None:
+        """Cancel all answers; each ends at its next token."""
+        for answers in list(self.running):
+            answers.end()
+
+
+# `async` although it awaits nothing: FastAPI calls other functions on a thread.
+async def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesOfRequest = Annotated[Services, Depends(_services)]
+
+
 async def begin(
-    generations: Sequence[Generation],
-    choice: ModelChoice,
-    *,
-    queue: Queue,
-    host: Host,
-    metrics: Metrics,
-    running: set[Running],
+    generations: Sequence[Generation], choice: ModelChoice, services: Services
 ) -> RunningAnswers:
     """Take slots and the model, and start the answers.
 
     Args:
         generations: The answers to generate.
         choice: The model. A model of text is not loaded for a prompt with images.
-        queue: Where to take slots.
-        host: Where to take the model.
-        metrics: Where to count.
-        running: Contains the answers until they are closed.
+        services: The application's shared objects.
 
     Raises:
         ApiError: The queue is full, or there is no such model, or it answers no prompts.
@@ -342,11 +374,11 @@ async def begin(
     """
     started = time.perf_counter()
     async with AsyncExitStack() as stack:
-        stack.enter_context(queue.slots(len(generations)))
+        stack.enter_context(services.queue.slots(len(generations)))
         check = partial(_check_media, generations)
-        lease = await stack.enter_async_context(host.lease(choice, check))
+        lease = await stack.enter_async_context(services.host.lease(choice, check))
         # The server may have begun to shut down meanwhile.
-        queue.check_open()
+        services.queue.check_open()
         streams = []
         for generation in generations:
             stream = await lease.engine.astream(
@@ -360,7 +392,7 @@ async def begin(
             streams.append(stream)
         # From here on the returned object owns the slots, the model and the streams.
         held = stack.pop_all()
-        answers = RunningAnswers(lease, streams, held, metrics, started)
-        running.add(answers)
-        held.callback(running.discard, answers)
+        answers = RunningAnswers(lease, streams, held, services.metrics, started)
+        services.running.add(answers)
+        held.callback(services.running.discard, answers)
         return answers

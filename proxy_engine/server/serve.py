@@ -1,31 +1,34 @@
-"""The server process: start, listening, and graceful shutdown."""
+"""The server process: logs, start, listening, and graceful shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import logging
 import math
 import os
 import socket
 import stat
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from ..distributed.loading import lead_or_follow
+from ..distributed.leader import lead_or_follow
 from ..engine.inference_engine import InferenceEngine
 from ..runtime import process_runtime
-from . import logs
 from .app import create_app, load_engine, registry_of
 from .connections import limited_protocol
 from .load_checks import MemoryGate
 from .models import KnownModel
-from .services import Services
+from .running import Services
 from .settings import ServerSettings
 from .settings_sources import unknown_variables
 
@@ -50,7 +53,7 @@ def serve(settings: ServerSettings) -> int:
         ModelError: The model cannot be loaded.
         VocabularyError: Its tokenizer cannot be read.
     """
-    logs.configure(settings.log_format, settings.log_level)
+    configure_logs(settings.log_format, settings.log_level)
     if settings.distributed:
         # On ranks other than 0 this does not return: rank 0 answers requests.
         lead_or_follow()
@@ -215,3 +218,59 @@ def _warn_of_settings(settings: ServerSettings) -> None:
     for variable, hint in unknown_variables(ServerSettings).items():
         facts = {"variable": variable, "hint": hint}
         _logger.warning("unknown environment variable", extra={"fields": facts})
+
+
+_LOGGER = "proxy_engine.server"
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _timestamp(record.created),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, "fields", {}).items()
+        line = f"{_timestamp(record.created)} {record.levelname.lower()} {record.getMessage()}"
+        text = line + "".join(f" {name}={_quoted(value)}" for name, value in fields)
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def configure_logs(form: Literal["text", "json"], level: str) -> None:
+    """Write the logs of the server and of uvicorn to standard error.
+
+    A record's fields are given as ``extra={"fields": {…}}``.
+
+    Args:
+        form: The format of a line.
+        level: The lowest level that is written.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    for name in (_LOGGER, "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(level.upper())
+    # The server logs its own start and stop.
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLogger(_LOGGER).level))
+
+
+def _timestamp(seconds: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{whole}.{int(seconds % 1 * 1000):03}Z"
+
+
+def _quoted(value: Any) -> str:
+    # Quotes escape line breaks, so a client cannot forge a line of the log.
+    text = str(value)
+    is_plain = text.isascii() and text.isprintable() and not set(text) & set(' "=')
+    return text if text and is_plain else json.dumps(text, ensure_ascii=False)

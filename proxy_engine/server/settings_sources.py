@@ -15,8 +15,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from ..checks.problems import suggestion
-from ..checks.texts import short_repr
+from ..checks import short_repr, suggestion
 
 # Variables of other parts of the project: caches, the build of a wheel, tests.
 _OTHERS = frozenset({"cache", "wheel", "require_model", "tokenizers"})

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..conversation.content import AudioContent
-from ..engine.transcripts import Transcript, TranscriptStream
 from ..transcription.options import TranscriptionOverrides
+from ..transcription.results import Transcript, TranscriptStream
 from .host import Lease
 from .metrics import Metrics
 from .models import ModelChoice
-from .running import Received, Running
-from .services import Services
+from .running import Received, Running, Services
 
 if TYPE_CHECKING:
     from fastapi import UploadFile

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from fastapi import Request
 
-from ..checks.problems import suggestion
+from ..checks import suggestion
 from .errors import ApiError
 from .schemas.request_model import RequestModel
 

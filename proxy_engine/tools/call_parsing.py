@@ -17,7 +17,7 @@ from state_machines.tool_calls import (
     split_calls,
 )
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..conversation.content import ToolCall
 from ..conversation.tool_format_detection import format_of
 from ..errors import (

@@ -8,8 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from state_machines.tool_calls import ToolSignature
 
-from ..checks.problems import suggestion
-from ..checks.texts import as_list, short_repr
+from ..checks import as_list, short_repr, suggestion
 from ..errors import InvalidOptionError, InvalidToolError
 from .definitions import resolve_tool
 from .tool import Tool

@@ -20,8 +20,7 @@ from pydantic.json_schema import JsonSchemaWarningKind
 
 from state_machines.pydantic_schemas import ClosedJsonSchema
 
-from ..checks.problems import problems_in, read_json
-from ..checks.texts import short_repr
+from ..checks import problems_in, read_json, short_repr
 from ..errors import InvalidToolError
 from .input_format import input_format_from_dict
 from .tool import Tool, written

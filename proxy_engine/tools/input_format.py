@@ -13,7 +13,7 @@ from state_machines.errors import GrammarBudgetError, GrammarError, PatternError
 from state_machines.limits import LIMITS
 from state_machines.tool_calls import any_text
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import InvalidToolError
 
 InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "machine"]

@@ -21,7 +21,7 @@ from state_machines.argument_notations import INPUT
 from state_machines.errors import SchemaError, has_surrogate
 from state_machines.tool_calls import ToolSignature, input_schema
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
 from ..validation import JsonValidator
 from .input_format import InputFormat, InputSyntax

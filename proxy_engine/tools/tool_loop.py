@@ -10,11 +10,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from ..checks.texts import short_repr
+from ..checks import short_repr
 from ..conversation.content import (
     AudioContent,
     Content,
@@ -27,24 +27,17 @@ from ..conversation.content import (
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, to_interactions
 from ..errors import InvalidOptionError, ToolArgumentsError
+from ..results.generation import GenerationResult
 from ..runtime.tracing import tool_span
 from .choice import ToolChoice, resolve_tools
 from .tool import Tool
 
 _log = logging.getLogger(__name__)
 
-A = TypeVar("A", bound="GeneratedAnswer")
+A = TypeVar("A", bound=GenerationResult[Any])
 
-
-class GeneratedAnswer(Protocol):
-    """An answer of a tool loop; ``GenerationResult`` is one."""
-
-    @property
-    def finish_reason(self) -> str: ...
-    @property
-    def tool_calls(self) -> Sequence[ToolCall]: ...
-    def to_interaction(self) -> Interaction: ...
-
+OnTurn: TypeAlias = Callable[[Interaction], None]
+"""Called with each new message of a conversation."""
 
 Generate: TypeAlias = Callable[[Sequence[Interaction], Any], A]
 """Returns the answer to a conversation, given the tool choice of this round."""
@@ -74,17 +67,8 @@ class ToolRun(Generic[A]):
     pending: tuple[ToolCall, ...] = ()
 
 
-def run_tools(
-    generate: Generate[A],
-    prompt: Prompt,
-    tools: Iterable[Any],
-    *,
-    tool_choice: Any = None,
-    max_rounds: int = 8,
-    on_turn: Callable[[Interaction], None] | None = None,
-    media: Collection[str] = _MEDIA,
-) -> ToolRun[A]:
-    """Generate, run the called tools in order, and repeat until the model answers.
+class ToolLoop(Generic[A]):
+    """Generates, runs the called tools in order, and repeats until the model answers.
 
     A tool's string result is passed to the model as it is, an image or a recording as content, and
     another result as JSON. An exception of a tool, arguments that it does not accept, and a medium
@@ -95,7 +79,6 @@ def run_tools(
     earlier result and says so, and its ``metadata`` has ``"is_repeated": True``.
 
     Args:
-        generate: Returns an answer.
         prompt: The prompt.
         tools: The tools, in any form that ``resolve_tools`` accepts.
         tool_choice: The tool choice of the first answer; later answers may call tools or not.
@@ -105,53 +88,20 @@ def run_tools(
         media: The kinds of media that the model reads: ``"image"``, ``"audio"``.
 
     Raises:
-        InvalidToolError: A tool is invalid. Raised before the first answer, like the next two.
+        InvalidToolError: A tool is invalid.
         InvalidOptionError: Another argument is invalid.
         PromptError: The prompt is invalid.
-        Exception: ``generate`` raised it.
     """
-    run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn, media)
-    while True:
-        result = generate(tuple(run.conversation), run.choice)
-        for call, tool in run.calls_of(result):
-            with run.outcome_of(call) as values:
-                values.append(tool.invoke(call.arguments))
-        if run.is_over:
-            return run.ended(result)
-
-
-async def arun_tools(
-    generate: AsyncGenerate[A],
-    prompt: Prompt,
-    tools: Iterable[Any],
-    *,
-    tool_choice: Any = None,
-    max_rounds: int = 8,
-    on_turn: Callable[[Interaction], None] | None = None,
-    media: Collection[str] = _MEDIA,
-) -> ToolRun[A]:
-    """:func:`run_tools` for event loops; tools that are not async run on a thread."""
-    run: _Run[A] = _Run(prompt, tools, tool_choice, max_rounds, on_turn, media)
-    while True:
-        result = await generate(tuple(run.conversation), run.choice)
-        for call, tool in run.calls_of(result):
-            with run.outcome_of(call) as values:
-                values.append(await tool.ainvoke(call.arguments))
-        if run.is_over:
-            return run.ended(result)
-
-
-class _Run(Generic[A]):
-    """The state of a tool loop."""
 
     def __init__(
         self,
         prompt: Prompt,
         tools: Iterable[Any],
-        choice: Any,
-        max_rounds: int,
-        on_turn: Callable[[Interaction], None] | None,
-        media: Collection[str],
+        *,
+        tool_choice: Any = None,
+        max_rounds: int = 8,
+        on_turn: OnTurn | None = None,
+        media: Collection[str] = _MEDIA,
     ) -> None:
         if not isinstance(max_rounds, int) or isinstance(max_rounds, bool) or max_rounds < 1:
             raise InvalidOptionError(
@@ -167,33 +117,58 @@ class _Run(Generic[A]):
         self._media = media
         self._tools = {tool.name: tool for tool in resolve_tools(tools)}
         # Checked before a tool runs, since its effects may be irreversible.
-        self.choice = ToolChoice.of(choice, tuple(self._tools.values()))
-        self.conversation = to_interactions(prompt)
-        self.is_over = False
+        self._choice = ToolChoice.of(tool_choice, self.tools)
+        self._conversation = to_interactions(prompt)
+        self._is_over = False
         self._rounds = 0
         self._pending: list[ToolCall] = []
         self._outcomes: dict[tuple[str, str], tuple[Content, bool]] = {}
 
-    def calls_of(self, result: A) -> Iterator[tuple[ToolCall, Tool]]:
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools."""
+        return tuple(self._tools.values())
+
+    def run(self, generate: Generate[A]) -> ToolRun[A]:
+        """Run the loop with a function that returns an answer, whose exceptions are raised."""
+        while True:
+            result = generate(tuple(self._conversation), self._choice)
+            for call, tool in self._calls_of(result):
+                with self._outcome_of(call) as values:
+                    values.append(tool.invoke(call.arguments))
+            if self._is_over:
+                return self._ended(result)
+
+    async def arun(self, generate: AsyncGenerate[A]) -> ToolRun[A]:
+        """:meth:`run` for event loops; tools that are not async run on a thread."""
+        while True:
+            result = await generate(tuple(self._conversation), self._choice)
+            for call, tool in self._calls_of(result):
+                with self._outcome_of(call) as values:
+                    values.append(await tool.ainvoke(call.arguments))
+            if self._is_over:
+                return self._ended(result)
+
+    def _calls_of(self, result: A) -> Iterator[tuple[ToolCall, Tool]]:
         """Add an answer to the conversation, and yield its calls that are to run.
 
         Calls of tools without a function become pending. Repeated calls and those of unknown tools
         have a result at once.
         """
         self._add(result.to_interaction())
-        calls = self.conversation[-1].tool_calls
+        calls = self._conversation[-1].tool_calls
         if not calls or result.finish_reason == "cancelled":
             # A cancelled answer runs no tools.
-            self._pending, self.is_over = list(calls), True
+            self._pending, self._is_over = list(calls), True
             return
         self._rounds += 1
         mode = "none" if self._rounds >= self._max_rounds else "auto"
-        self.choice = ToolChoice.of(mode, tuple(self._tools.values()))
+        self._choice = ToolChoice.of(mode, self.tools)
         for call in calls:
             tool = self._tools.get(call.name)
             if tool is not None and tool.function is None:
                 self._pending.append(call)
-                self.is_over = True
+                self._is_over = True
             elif (earlier := self._outcomes.get(_identity(call))) is not None:
                 content, is_error = earlier
                 self._add_result(call, _repeated(content), is_error=is_error, is_repeated=True)
@@ -204,7 +179,7 @@ class _Run(Generic[A]):
                 yield call, tool
 
     @contextmanager
-    def outcome_of(self, call: ToolCall) -> Iterator[list[Any]]:
+    def _outcome_of(self, call: ToolCall) -> Iterator[list[Any]]:
         """Add the result of a call: the value that is appended to the list, or the exception."""
         values: list[Any] = []
         is_error = False
@@ -216,9 +191,8 @@ class _Run(Generic[A]):
             content, is_error = _failure(call, error), True
         self._finish(call, content, is_error=is_error)
 
-    def ended(self, result: A) -> ToolRun[A]:
-        """Return the outcome."""
-        return ToolRun(result, tuple(self.conversation), self._rounds, tuple(self._pending))
+    def _ended(self, result: A) -> ToolRun[A]:
+        return ToolRun(result, tuple(self._conversation), self._rounds, tuple(self._pending))
 
     def _finish(self, call: ToolCall, content: Content, *, is_error: bool) -> None:
         self._outcomes[_identity(call)] = content, is_error
@@ -237,7 +211,7 @@ class _Run(Generic[A]):
         )
 
     def _add(self, turn: Interaction) -> None:
-        self.conversation.append(turn)
+        self._conversation.append(turn)
         if self._on_turn is not None:
             self._on_turn(turn)
 

@@ -9,9 +9,10 @@ from pydantic import Field, field_validator
 
 from state_machines import RegexStateMachine
 
-from ..checks.option_models import OptionModel
+from ..checks import OptionModel
 
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
+_Temperatures = Annotated[tuple[Temperature, ...], Field(min_length=1)]
 
 OnSeconds: TypeAlias = Callable[[float, float], None]
 """Called with the seconds that are transcribed and the seconds of the recording."""
@@ -31,7 +32,14 @@ class TranscriptionOptions(OptionModel):
     """`"translate"` writes English whatever the spoken language."""
     prompt: str = ""
     """Text as it could stand before the transcript: names, spellings, a style."""
-    temperature: Temperature | tuple[Temperature, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    temperature: Temperature | Annotated[tuple[Temperature, ...], Field(min_length=1)] = (
+        0.0,
+        0.2,
+        0.4,
+        0.6,
+        0.8,
+        1.0,
+    )
     """Sampling temperature. Of several, the next one is used for a window whose text is repetitive
     or improbable. With a response format, the first one is used."""
     timestamps: Literal["segment", "word", "none"] = "segment"
@@ -49,15 +57,6 @@ class TranscriptionOptions(OptionModel):
     lead_in: str | None = None
     """With a response format: a pattern (ECMA-262) of words that may precede the constrained text,
     such as `"please call"`, or `".*"` for any words. Default: none."""
-
-    @field_validator("temperature")
-    @classmethod
-    def _check_temperature(
-        cls, temperature: float | tuple[float, ...]
-    ) -> float | tuple[float, ...]:
-        if temperature == ():
-            raise ValueError("should have at least one temperature")
-        return temperature
 
     @field_validator("lead_in")
     @classmethod

@@ -12,7 +12,7 @@ from hostile_inputs import KINDS, HostileKind, HostileRequest, chat_body
 from hostile_load_clients import OVER, Attack
 from hostile_load_soak import MIXED, body
 
-from proxy_engine.server.schemas.choices import ChatRequest
+from proxy_engine.server.endpoints.choices import ChatRequest
 from proxy_engine.server.settings import ServerSettings
 
 

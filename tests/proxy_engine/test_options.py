@@ -26,11 +26,7 @@ from proxy_engine import (
 )
 from proxy_engine.cli.flags import add_option_flags, given_flags
 from proxy_engine.engine.arguments import ExtractionArguments
-from proxy_engine.options.fields import (
-    OPTION_NAMES,
-    given_options,
-    with_options,
-)
+from proxy_engine.options.fields import OPTION_NAMES, given_options, with_options
 from proxy_engine.options.overrides import OptionOverrides
 from samplers import SamplingParameters
 

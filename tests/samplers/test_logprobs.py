@@ -21,7 +21,7 @@ from samplers import (
     sample_rows,
     top_logprobs,
 )
-from samplers.random_keys import RandomKeys, draw_rows
+from samplers.draws import RandomKeys, draw_rows
 
 INF = math.inf
 

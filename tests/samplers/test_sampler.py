@@ -21,7 +21,7 @@ from samplers import (
     apply_mask,
     make_sampler,
 )
-from samplers.random_keys import draw_rows
+from samplers.draws import draw_rows
 
 FOUR = mx.log(mx.array([[0.5, 0.3, 0.15, 0.05]]))
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samplers import InvalidSamplingParameterError, SamplingParameters, apply_mask, make_sampler
-from samplers.verification import residual_logits, verify_draft
+from samplers.draws import residual_logits, verify_draft
 
 SIZE = 12
 _DRAWS = 500

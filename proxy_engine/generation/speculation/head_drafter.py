@@ -19,9 +19,8 @@ from ..prefill import default_prefill_step_size
 from ..sequence import GeneratedSequence
 from ..shared_prefix import Layers, prefix_layers
 from ..wired_memory import model_bytes
-from .draft_heads import DraftHead, HeadOutput
+from .draft_heads import DraftHead, HeadOutput, HiddenStates
 from .drafts import MAX_TOKENS_PER_STEP, Draft
-from .hidden_states import HiddenStates
 from .model_drafter import DraftedText, DraftJob, ModelDrafter, fitted
 
 _log = logging.getLogger(__name__)

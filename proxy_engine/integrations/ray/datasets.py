@@ -18,8 +18,7 @@ from typing import Any, Unpack, cast
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 
-from ...checks.option_models import argument_names, check_names
-from ...checks.texts import short_repr
+from ...checks import argument_names, check_names, short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.outcomes import check_one_answer

@@ -34,7 +34,7 @@ from typing import Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from ...checks.paths import privacy_problem
+from ...checks import privacy_problem
 
 Piece: TypeAlias = bytes | memoryview
 """A part of a file's content, in bytes."""

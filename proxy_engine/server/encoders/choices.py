@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -10,7 +9,7 @@ from typing import Any, ClassVar
 
 from state_machines import Vocabulary
 
-from ...conversation.content import ToolCall
+from ...conversation.interaction import openai_call
 from ...results.events import (
     ReasoningDelta,
     StreamEvent,
@@ -211,7 +210,7 @@ class ChatEncoder(ChoicesEncoder):
         if result.reasoning and self._options.reasoning:
             message["reasoning_content"] = message["reasoning"] = result.reasoning
         if result.tool_calls:
-            message["tool_calls"] = [_whole_call(call) for call in result.tool_calls]
+            message["tool_calls"] = [openai_call(call) for call in result.tool_calls]
         return {"message": message}
 
     def _logprobs(self, index: int, logprobs: list[Fields]) -> Fields:
@@ -321,15 +320,6 @@ def _extended(extension: Fields) -> Fields:
 
 def _calls(call: Fields) -> Fields:
     return {"tool_calls": [call]}
-
-
-def _whole_call(call: ToolCall) -> Fields:
-    if call.input is not None:
-        custom = {"name": call.name, "input": call.input}
-        return {"id": call.id, "type": "custom", "custom": custom}
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    function = {"name": call.name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _by_token(token: Fields) -> dict[str, float] | None:

@@ -6,7 +6,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeAlias
 
 from fastapi import Response
@@ -17,7 +17,7 @@ from state_machines.tool_calls.call import CALL
 from ...answers.composition import REASONING
 from ...results.events import Finished, StreamEvent, TokenGenerated
 from ...results.generation import FinishReason, GenerationResult
-from ...results.parts import Logprob, TokenLogprobs, Usage
+from ...results.parts import Logprob, TokenLogprobs, Usage, total_usage
 from ..errors import ApiError
 from ..streaming import EVENT_STREAM, json_reply
 
@@ -254,22 +254,17 @@ def seconds_now() -> int:
     return int(time.time())
 
 
-def prompt_details(usages: Iterable[Usage]) -> Fields:
-    """Return the kinds of prompt tokens in the sum of all usages."""
-    counted = [*usages]
+def prompt_details(usages: Sequence[Usage]) -> Fields:
+    """Return the numbers of tokens of prompts by kind."""
+    total = total_usage(usages)
     names = ("cached_tokens", "image_tokens", "audio_tokens")
-    return {name: sum(getattr(usage, name) for usage in counted) for name in names}
+    return {name: getattr(total, name) for name in names}
 
 
-def draft_counts(usages: Iterable[Usage]) -> Fields:
-    """Return the draft tokens of all usages by source, as the member ``drafts``; empty for none."""
-    drafts: dict[str, Fields] = {}
-    for usage in usages:
-        for source, found in usage.drafts.items():
-            counts = drafts.setdefault(source, {"drafted_tokens": 0, "accepted_tokens": 0})
-            counts["drafted_tokens"] += found.drafted_tokens
-            counts["accepted_tokens"] += found.accepted_tokens
-    return {"drafts": drafts} if drafts else {}
+def draft_counts(usages: Sequence[Usage]) -> Fields:
+    """Return the drafted and accepted tokens by source; nothing without drafts."""
+    drafts = total_usage(usages).drafts
+    return {"drafts": {source: asdict(count) for source, count in drafts.items()}} if drafts else {}
 
 
 def _token_info(event: TokenGenerated) -> Fields:

@@ -8,13 +8,12 @@ from typing import Any, Literal
 from fastapi import Response
 from fastapi.responses import PlainTextResponse
 
-from ...engine.transcripts import Transcript
-from ...transcription.results import TranscriptSegment
+from ...transcription.results import Transcript, TranscriptSegment
 from ..errors import ApiError
-from ..schemas.transcriptions import Format
 from ..streaming import frame, json_reply
 from .encoder import Encoder, Fields
 
+Format = Literal["json", "text", "srt", "verbose_json", "vtt"]
 Task = Literal["transcribe", "translate"]
 _SEEK_STEPS_PER_SECOND = 100
 _SEGMENT = (

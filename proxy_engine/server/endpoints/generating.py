@@ -37,9 +37,8 @@ from ..generation_settings import merged_options
 from ..host import Lease
 from ..media_parts import check_urls, prompt_characters, without_media
 from ..models import ModelChoice
-from ..running import Event, Generation, Running, begin
+from ..running import Event, Generation, Running, Services, begin
 from ..schemas.sampling import SamplingFields, TextFields
-from ..services import Services
 from ..settings import ServerSettings
 from ..streaming import ServerSentEvents, unless_disconnected
 
@@ -103,14 +102,7 @@ class GenerationRequest(ServedRequest):
 
     async def begin(self, services: Services) -> Running:
         """Start the answers, as :func:`proxy_engine.server.running.begin`."""
-        return await begin(
-            self.generations,
-            self.model,
-            queue=services.queue,
-            host=services.host,
-            metrics=services.metrics,
-            running=services.running,
-        )
+        return await begin(self.generations, self.model, services)
 
 
 def read_request(

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import Request, Response
+from pydantic import Field
 
 from ...conversation.messages import RawPrompt
+from ...options.fields import with_options
 from ...options.generation import ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ..encoders.ollama import OllamaEncoder, answer_fields, json_line
 from ..errors import OllamaErrorResponse
 from ..host import Lease
-from ..schemas.ollama import (
-    OllamaChatRequest,
-    OllamaGenerateRequest,
-    OllamaMessage,
-    OllamaRequest,
-)
-from ..services import Services, ServicesOfRequest
+from ..running import Services, ServicesOfRequest
+from ..schemas.request_model import ALL_NAMES, MAX_MESSAGES, RequestModel
+from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
 from ..settings import ServerSettings
 from ..streaming import json_reply, unless_disconnected
 from .generating import (
@@ -30,7 +28,70 @@ from .generating import (
     read_request,
     reply,
 )
-from .models import loadable_models
+from .operations import loadable_models
+
+
+class OllamaMessage(RequestModel):
+    """A message. Images are in base64."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    images: list[str] | None = None
+    thinking: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_name: str | None = None
+
+
+@with_options(**CONVERSATION_OPTIONS)
+class OllamaRequest(TextFields):
+    """What both requests have. Sampling parameters are members of ``options``."""
+
+    other_names = ALL_NAMES
+
+    stream: bool | None = Field(default=None, description="Default: true.")
+    format: Literal["json"] | dict[str, Any] | None = Field(
+        default=None, description="`json`, or a JSON Schema."
+    )
+    think: bool | Literal["low", "medium", "high"] | None = None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the answer is streamed."""
+        return self.stream is not False
+
+    @property
+    def text_format(self) -> dict[str, Any] | None:
+        """The format as chat completions have it."""
+        if isinstance(self.format, dict):
+            return {"type": "json_schema", "json_schema": {"schema": self.format}}
+        return {"type": "json_object"} if self.format else None
+
+    @property
+    def format_name(self) -> str:
+        """The name of the field that has it."""
+        return "format"
+
+
+class OllamaChatRequest(OllamaRequest):
+    """A conversation to answer."""
+
+    messages: list[OllamaMessage] = Field(
+        default_factory=list,
+        max_length=MAX_MESSAGES,
+        description="Without messages, the model is loaded.",
+    )
+    tools: list[dict[str, Any]] | None = None
+
+
+class OllamaGenerateRequest(OllamaRequest):
+    """A text to answer, or to continue if it is ``raw``."""
+
+    prompt: str = Field(default="", description="Without a text, the model is loaded.")
+    system: str | None = None
+    images: list[str] | None = None
+    raw: bool | None = None
+    suffix: Literal[""] | None = Field(default=None, description="Insertion is not supported.")
+
 
 router = generating_router("/api", OllamaErrorResponse)
 

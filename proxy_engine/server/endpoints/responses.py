@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 from fastapi import Request, Response
+from pydantic import Field
 from pydantic_core import to_json
 
+from ...options.fields import with_options
 from ...options.overrides import OptionOverrides
+from ...tools.choice import requires_call
 from ..encoders.encoder import Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
 from ..host import Lease
-from ..response_items import input_items, messages_of_items
+from ..response_items import ITEM_KEYS, input_items, messages_of_items
 from ..response_store import Item, ResponseStore, StoredResponse
-from ..schemas.responses import ResponsesRequest
-from ..services import ServicesOfRequest
+from ..running import ServicesOfRequest
+from ..schemas.request_model import MAX_MESSAGES, RequestModel
+from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
 from ..settings import ServerSettings
 from ..streaming import json_reply
 from .generating import (
@@ -27,6 +32,80 @@ from .generating import (
     reasoning_option,
     reply,
 )
+
+_COMMON_KEYS = frozenset({"type", "id", "status"})
+
+
+class ReasoningSettings(RequestModel):
+    """Whether to reason. There are no summaries: the reasoning is sent in full."""
+
+    no_effect = frozenset({"summary", "generate_summary"})
+
+    effort: Effort | None = None
+
+
+class TextSettings(RequestModel):
+    """The format of the answer's text."""
+
+    format: dict[str, Any] | None = None
+
+
+@with_options(**CONVERSATION_OPTIONS)
+class ResponsesRequest(SamplingFields):
+    """A text to answer, or the items of a conversation."""
+
+    input: str | Annotated[list[dict[str, Any]], Field(max_length=MAX_MESSAGES)] | None = Field(
+        default=None, description="Default: nothing is added to what is continued."
+    )
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    store: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    text: TextSettings | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    max_tool_calls: int | None = Field(default=None, ge=1)
+    reasoning: ReasoningSettings | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    include: list[str] | None = Field(
+        default=None,
+        description="`message.output_text.logprobs`. There is no encrypted content, and no output "
+        "of OpenAI's own tools.",
+    )
+    truncation: Literal["auto", "disabled"] | None = Field(
+        default=None, description="A prompt is never truncated."
+    )
+    background: Literal[False] | None = None
+    user: str | None = Field(default=None, description="Ignored.")
+    metadata: Any = Field(default=None, description="Ignored.")
+
+    @property
+    def has_free_text(self) -> bool:
+        """Whether the answer is free text, or may be free text in place of a tool call."""
+        return super().has_free_text and not requires_call(self.tool_choice)
+
+    @property
+    def text_format(self) -> dict[str, Any] | None:
+        """The format of the text."""
+        return None if self.text is None else self.text.format
+
+    @property
+    def format_name(self) -> str:
+        """The name of the field that has it."""
+        return "text.format"
+
+    def unknown_fields(self) -> Iterator[tuple[str, Any]]:
+        """Yield the path and the value of each unknown field, also of items."""
+        yield from super().unknown_fields()
+        for item in self.input if isinstance(self.input, list) else ():
+            known = ITEM_KEYS.get(str(item.get("type", "message")))
+            if known is not None:
+                for name, value in item.items():
+                    if name not in known and name not in _COMMON_KEYS and value is not None:
+                        yield f"input[].{name}", value
+
 
 _NAMES = {"prompt": "input", "max_tokens": "max_output_tokens", "logprobs": "top_logprobs"}
 

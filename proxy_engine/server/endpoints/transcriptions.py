@@ -4,23 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Form, Request, Response, UploadFile
 from fastapi.routing import APIRoute
+from pydantic import ConfigDict, Field
 from starlette.datastructures import FormData
 
-from ...engine.transcripts import Transcript
 from ...media.sources import check_size
 from ...transcription.options import TranscriptionOverrides
-from ..encoders.transcriptions import TranscriptEncoder, response
+from ...transcription.results import Transcript
+from ..encoders.transcriptions import Format, TranscriptEncoder, response
 from ..errors import ApiError, translated_errors
 from ..host import Lease
-from ..running import Running
-from ..schemas.transcriptions import TranscriptionRequest, TranslationRequest
-from ..services import Services, ServicesOfRequest
+from ..running import Running, Services, ServicesOfRequest
+from ..schemas.constraints import TextConstraints
 from ..transcribing import Upload, begin_transcription
 from .generating import ServedRequest, described_errors, respond
+
+
+class TranslationRequest(TextConstraints):
+    """A recording whose speech is written in English: OpenAI's fields, and constraints."""
+
+    # The fields of a form are texts.
+    model_config = ConfigDict(strict=False)
+
+    file: UploadFile = Field(description="WAV, FLAC or MP3; with ffmpeg also Ogg, M4A and WebM.")
+    model: str | None = Field(default=None, description="Default: a speech model.")
+    prompt: str | None = Field(
+        default=None, description="Text that could precede the transcript: names, spellings, style."
+    )
+    response_format: Format = "json"
+    temperature: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Default 0: raised for windows whose text is repetitive or improbable.",
+    )
+    json_schema: str | None = Field(default=None, description="Extension: a JSON Schema as text.")
+    lead_in: str | None = Field(
+        default=None,
+        description="Extension: a pattern of words that may precede the constrained text.",
+    )
+
+
+class TranscriptionRequest(TranslationRequest):
+    """A recording whose speech is written in its own language."""
+
+    language: str | None = Field(
+        default=None, description="ISO 639-1 code of the spoken language. Default: detected."
+    )
+    timestamp_granularities: list[Literal["word", "segment"]] | None = Field(
+        default=None,
+        description="For `verbose_json`. Default: `segment`. Also `timestamp_granularities[]`.",
+    )
+    stream: bool | None = Field(default=None, description="For `json`.")
+
 
 _MAX_FIELDS = 1000
 _FORMATS: dict[int | str, dict[str, Any]] = {

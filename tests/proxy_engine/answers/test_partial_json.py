@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.answers import partial_json
-from proxy_engine.answers.partial_json import PartialJson
+from proxy_engine.results import json_cursor
+from proxy_engine.results.json_cursor import PartialJson
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -107,16 +107,16 @@ def test_values_only_grow_up_to_the_whole(value: Any, ascii_only: bool, data: An
 
 def test_long_texts_are_parsed_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     read = 0
-    parse = partial_json.from_json
+    parse = json_cursor.from_json
 
     def counting(text: str, **options: Any) -> Any:
         nonlocal read
         read += len(text)
         return parse(text, **options)
 
-    monkeypatch.setattr(partial_json, "from_json", counting)
-    monkeypatch.setattr(partial_json, "_FREE", 64)
-    monkeypatch.setattr(partial_json, "_PASSES", 8)
+    monkeypatch.setattr(json_cursor, "from_json", counting)
+    monkeypatch.setattr(json_cursor, "_FREE", 64)
+    monkeypatch.setattr(json_cursor, "_PASSES", 8)
     partial = PartialJson()
     text = json.dumps(list(range(1_200)))
     for start in range(0, len(text), 4):

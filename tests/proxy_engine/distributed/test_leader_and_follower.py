@@ -19,11 +19,10 @@ from written_models import written_model
 from proxy_engine import CacheOptions, InferenceEngine
 from proxy_engine.distributed import follower as follower_module
 from proxy_engine.distributed import leader as leader_module
-from proxy_engine.distributed import loading
-from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel
+from proxy_engine.distributed import leader as leading
+from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel, Message
 from proxy_engine.distributed.follower import Follower, follow
 from proxy_engine.distributed.leader import Leader
-from proxy_engine.distributed.messages import Message
 from proxy_engine.engine import core
 from proxy_engine.errors import DistributedError
 from proxy_engine.prompt_cache.layers import flat
@@ -76,7 +75,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(follower_module, "broadcast", pair.receive)
         monkeypatch.setattr(core, "lead_or_follow", lambda _: pair.leader)
         session = SimpleNamespace(group=mx.distributed.init())
-        monkeypatch.setattr(loading, "join", lambda: session)
+        monkeypatch.setattr(leading, "join", lambda: session)
         yield pair
 
 

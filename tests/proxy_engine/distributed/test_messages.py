@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.distributed.messages import broadcast
+from proxy_engine.distributed.channel import broadcast
 
 
 def test_broadcast_within_a_single_rank_keeps_the_values() -> None:

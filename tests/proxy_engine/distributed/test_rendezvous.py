@@ -14,9 +14,16 @@ import pytest
 from proxy_engine import DistributedError, InvalidOptionError
 from proxy_engine.distributed import channel
 from proxy_engine.distributed.channel import Failure, FollowerChannel, LeaderChannel, Peer
-from proxy_engine.distributed.launch import Launch, detect_launch
 from proxy_engine.distributed.liveness import Liveness
-from proxy_engine.distributed.rendezvous import Invitation, _accept, _connect, _listen, opened
+from proxy_engine.distributed.rendezvous import (
+    Invitation,
+    Launch,
+    _accept,
+    _connect,
+    _listen,
+    detect_launch,
+    opened,
+)
 
 Pair = tuple[Peer, Peer]
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from proxy_engine import InferenceEngine, InvalidOptionError, QuoteFrom
 from proxy_engine.extraction.answer_format import AnswerFormat
-from proxy_engine.extraction.chunks import Chunks
-from proxy_engine.extraction.merging import ItemList, Piece
+from proxy_engine.extraction.chunks import Chunks, ItemList, Piece
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import CutShort, Usage
 from proxy_engine.validation import JsonValidator

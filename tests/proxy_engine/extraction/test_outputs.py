@@ -318,7 +318,7 @@ def test_failed_conversion_to_parquet_is_repeated(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("proxy_engine.extraction.parquet.os.replace", full)
+        patch.setattr("proxy_engine.extraction.output_file.os.replace", full)
         with pytest.raises(OutputFileError, match="No space left"):
             tiny_engine.extract(RECORDS, Pet, output=path, **OPTIONS)
     rows = tmp_path / "out.parquet.partial.jsonl"

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from proxy_engine import ImageContent, MediaError, MediaOptions
-from proxy_engine.media.addresses import is_public
-from proxy_engine.media.fetching import _certificates, fetch
+from proxy_engine.media.fetching import _certificates, fetch, is_public
 from proxy_engine.media.images import load_image
 
 LOCAL = MediaOptions(allow_private_addresses=True, url_timeout=5.0)

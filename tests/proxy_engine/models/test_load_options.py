@@ -23,7 +23,7 @@ from proxy_engine import (
     ModelNotFoundError,
     UnsupportedArchitectureError,
 )
-from proxy_engine.checks.option_models import argument_names
+from proxy_engine.checks import argument_names
 from proxy_engine.conversation.tool_format_detection import format_of
 from proxy_engine.models import tokenizer
 from proxy_engine.models.load_options import LoadArguments, LoadOptions

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy_engine.checks.problems import reference_token
+from proxy_engine.checks import reference_token
 from proxy_engine.results.json_cursor import JsonCursor, Unfinished
 
 VALUES = st.recursive(

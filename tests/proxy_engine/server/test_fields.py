@@ -13,8 +13,12 @@ from live_server import Live
 
 from proxy_engine import SpeculationOptions
 from proxy_engine.options.generation import MAX_COUNT
-from proxy_engine.server.endpoints.choices import engine_messages
-from proxy_engine.server.schemas.choices import ChatRequest, CompletionRequest, Message
+from proxy_engine.server.endpoints.choices import (
+    ChatRequest,
+    CompletionRequest,
+    Message,
+    engine_messages,
+)
 from proxy_engine.server.unknown_fields import HEADER
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]

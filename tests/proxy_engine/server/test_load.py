@@ -16,7 +16,7 @@ from proxy_engine import InferenceEngine
 from proxy_engine.server.app import create_app
 from proxy_engine.server.endpoints import generating
 from proxy_engine.server.host import EngineHost
-from proxy_engine.server.services import Services
+from proxy_engine.server.running import Services
 from proxy_engine.server.streaming import ServerSentEvents
 
 CHAT = "/v1/chat/completions"

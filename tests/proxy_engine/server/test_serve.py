@@ -226,7 +226,7 @@ def test_missing_packages_are_named(
 @pytest.fixture
 def quiet_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that runs in this process neither takes it over nor changes its logs."""
-    monkeypatch.setattr("proxy_engine.server.logs.configure", lambda *_: None)
+    monkeypatch.setattr("proxy_engine.server.serve.configure_logs", lambda *_: None)
     monkeypatch.setattr("proxy_engine.runtime.process_runtime.take_over", lambda: None)
 
 

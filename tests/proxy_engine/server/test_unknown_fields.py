@@ -11,7 +11,7 @@ import pytest
 from live_server import Live, serving_engine
 
 from proxy_engine import InferenceEngine
-from proxy_engine.server.schemas.choices import ChatRequest
+from proxy_engine.server.endpoints.choices import ChatRequest
 from proxy_engine.server.schemas.request_model import as_number
 from proxy_engine.server.unknown_fields import HEADER
 

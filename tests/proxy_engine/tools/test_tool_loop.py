@@ -26,7 +26,7 @@ from proxy_engine import (
     ToolChoice,
 )
 from proxy_engine.conversation.prompts import template_messages
-from proxy_engine.tools.tool_loop import ToolRun, arun_tools, run_tools
+from proxy_engine.tools.tool_loop import ToolLoop, ToolRun
 
 
 @dataclass
@@ -80,9 +80,8 @@ def call(name: str, **arguments: Any) -> Answered:
 
 
 def run(script: Script, *given: Any, is_async: bool, **more: Any) -> ToolRun[Any]:
-    if is_async:
-        return asyncio.run(arun_tools(script.later, *given, **more))
-    return run_tools(script, *given, **more)
+    loop: ToolLoop[Any] = ToolLoop(*given, **more)
+    return asyncio.run(loop.arun(script.later)) if is_async else loop.run(script)
 
 
 both = pytest.mark.parametrize("is_async", [False, True])
@@ -222,7 +221,7 @@ def test_tool_results_become_messages(value: Any, text: str) -> None:
     def give() -> Any:
         return value
 
-    done = run_tools(Script([call("give"), Answered("ok")]), "?", [give])
+    done = run(Script([call("give"), Answered("ok")]), "?", [give], is_async=False)
     assert done.conversation[2].text == text
 
 
@@ -242,7 +241,7 @@ def test_results_that_the_model_cannot_read_are_errors(value: Any, said: str) ->
         return value
 
     script = Script([call("give"), Answered("ok")])
-    done = run_tools(script, "?", [give], media=["text"])
+    done = run(script, "?", [give], is_async=False, media=["text"])
     assert done.conversation[2].metadata == {"is_error": True}
     assert said in done.conversation[2].text
 
@@ -251,8 +250,7 @@ def test_picture_of_a_tool_is_content_for_a_model_that_reads_it() -> None:
     def give() -> Any:
         return PICTURE
 
-    answers = iter([call("give"), Answered("ok")])
-    done = run_tools(lambda *_: next(answers), "?", [give])
+    done = run(Script([call("give"), Answered("ok")]), "?", [give], is_async=False)
     assert done.conversation[2].content == (PICTURE,)
 
 
@@ -274,5 +272,5 @@ def test_invalid_input_raises_before_the_first_answer(
 ) -> None:
     script = Script([])
     with pytest.raises(error):
-        run_tools(script, **({"prompt": "?", "tools": [add]} | given))
+        run(script, **({"prompt": "?", "tools": [add]} | given), is_async=False)
     assert script.asked == []

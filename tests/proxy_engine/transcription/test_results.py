@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from proxy_engine import InvalidOptionError
-from proxy_engine.engine.transcripts import Transcript
 from proxy_engine.results.parts import Usage
 from proxy_engine.transcription.options import TranscriptionOptions, TranscriptionOverrides
-from proxy_engine.transcription.results import TranscriptSegment
+from proxy_engine.transcription.results import Transcript, TranscriptSegment
 
 
 def transcript(*segments: TranscriptSegment) -> Transcript[None]:

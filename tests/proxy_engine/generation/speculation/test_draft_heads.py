@@ -23,7 +23,7 @@ from proxy_engine.generation import Drafting, HeadDrafter
 from proxy_engine.generation.forward_pass import ForwardPass, RowStates
 from proxy_engine.generation.lookahead import Lookahead
 from proxy_engine.generation.prefill import Prefill
-from proxy_engine.generation.speculation.hidden_states import HiddenStates
+from proxy_engine.generation.speculation.draft_heads import HiddenStates
 from proxy_engine.models.draft_heads import (
     OWN,
     check_own_heads,

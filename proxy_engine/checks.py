@@ -1,16 +1,66 @@
-"""Validation errors of pydantic: the location in the input as a JSON Pointer, and a description."""
+"""Checks of input values: lists and texts, pydantic's errors as sentences, directories, options."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 
 import pydantic
+from pydantic import BaseModel, ValidationError
 
-from .texts import short_repr
+from samplers.parameters import ParameterModel
+
+from .errors import InvalidOptionError
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Return whether a value is a list or another iterable, and no string, bytes or mapping."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return False
+    try:
+        iter(value)
+    except TypeError:
+        # A NumPy array without dimensions has `__iter__`, which raises.
+        return False
+    return True
+
+
+def as_list(value: object) -> list[Any] | None:
+    """Return the items of a list or another iterable; ``None`` for any other value.
+
+    Strings, bytes and mappings do not count as lists.
+    """
+    return list(value) if is_iterable(value) else None
+
+
+def reusable(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of several requests with lists in place of iterators, read once."""
+    return {
+        name: list(value) if isinstance(value, Iterator) else value
+        for name, value in arguments.items()
+    }
+
+
+def short_repr(value: object, limit: int = 80) -> str:
+    """Return ``repr(value)``, cut to ``limit`` characters; never raises.
+
+    ``repr`` raises for deeply nested values and for integers of more than 4,300 digits. These are
+    shown by their type.
+    """
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
 
 # What pydantic's messages say before the problem; the value's name takes its place.
 _SUBJECT = re.compile(r"^(Value error,|Input|List|Tuple|Set|String|Dictionary) ")
@@ -143,3 +193,88 @@ def read_json(adapter: pydantic.TypeAdapter[T], text: str) -> T:
     except Exception as error:
         # The caller's code may raise anything.
         raise ValueError(f"a validator raised {type(error).__name__}: {error}") from error
+
+
+def directory_path(path: object) -> Path | None:
+    """Return the path of a directory, with ``~`` expanded; ``None`` as it is.
+
+    Raises:
+        ValueError: It is no path, or empty.
+    """
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError("should be a path")
+    if path == "":
+        raise ValueError("should be the name of a directory")
+    return Path(path).expanduser()
+
+
+def privacy_problem(directory: Path) -> str | None:
+    """Return why users besides this one and root can write to a directory; ``None`` if they cannot.
+
+    A directory that does not exist, or is not accessible, has no problem.
+    """
+    try:
+        found = directory.stat()
+    except OSError:
+        return None
+    if found.st_uid not in (0, os.geteuid()):
+        return "should belong to this user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = stat.S_IMODE(found.st_mode)
+        return f"should not be writable by other users (its mode is {mode:o}; use `chmod 700`)"
+    return None
+
+
+_NO_HINTS: Mapping[str, str] = MappingProxyType({})
+
+
+class OptionModel(ParameterModel):
+    """Base of option models: their constructors raise ``InvalidOptionError``."""
+
+    name_hints: ClassVar[Mapping[str, str]] = _NO_HINTS
+    """Hints for unknown names."""
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            # Before pydantic, which refuses names that are not Unicode without telling them.
+            check_names(values, argument_names(type(self)), type(self).name_hints)
+            super().__init__(**values)
+
+        __init__.__pydantic_base_init__ = True
+
+    @classmethod
+    def _refusal(cls, error: ValidationError, values: Mapping[str, Any]) -> ValueError:
+        problem = problems_in(error, values)[0]
+        names = problem.location or ("options",)
+        return InvalidOptionError(
+            f"{'.'.join(map(str, names))} {problem.what}",
+            option=str(names[0]),
+            pointer=problem.pointer,
+        )
+
+
+@cache
+def argument_names(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the names of the arguments of a model's constructor."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def check_names(
+    options: Mapping[str, Any], known: Collection[str], hints: Mapping[str, str] = _NO_HINTS
+) -> None:
+    """Raise ``InvalidOptionError`` for a name that is not that of an option.
+
+    Args:
+        options: The options by name.
+        known: The names of options.
+        hints: Hints for names that are unknown and not misspelled.
+    """
+    for name in options:
+        if name not in known:
+            hint = hints.get(name) or suggestion(str(name), known)
+            raise InvalidOptionError(
+                f"there is no option {short_repr(name)}", option=str(name), hint=hint
+            )

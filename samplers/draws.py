@@ -1,12 +1,18 @@
-"""The random keys of samplers, and the draws that are made with them."""
+"""Draws: random keys, one token for each row, and the verification of a drafted token."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import mlx.core as mx
 import numpy as np
+
+from samplers.transforms import apply_filters, apply_temperature
+
+if TYPE_CHECKING:
+    from samplers.sampler import Sampler
 
 _WORD = 2**32
 
@@ -84,3 +90,65 @@ def _draw_rows(logits: mx.array, keys: mx.array) -> mx.array:
 
 
 _draw_many = mx.compile(_draw_rows)
+
+
+def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:
+    """Select a token for each row of logits, by the row's sampler.
+
+    Each token is the one that the sampler's own call selects, and each sampler takes its next
+    random key.
+
+    Args:
+        samplers: Distinct samplers with equal ``row_parameters`` that are not ``None``, one for
+            each row.
+        logits: Shape (rows, vocabulary), any float type; ``-inf`` for masked tokens.
+
+    Returns:
+        Token ids, uint32, shape (rows,), not evaluated.
+    """
+    parameters = samplers[0].parameters
+    logits = logits.astype(mx.float32)
+    if parameters.temperature == 0:
+        return mx.argmax(logits, axis=-1)
+    filtered = apply_filters(logits, parameters) if parameters.has_filters else logits
+    scaled = apply_temperature(filtered, parameters.temperature)
+    return draw_rows(scaled, RandomKeys.take_rows(sampler.keys for sampler in samplers))
+
+
+def residual_logits(log_p: mx.array, log_q: mx.array) -> mx.array:
+    """Return logits of the distribution that replaces a rejected token.
+
+    If p does not exceed q anywhere, which rounding can cause if both are equal, or if either has
+    NaNs, it is p.
+
+    Args:
+        log_p: The target's distribution.
+        log_q: The distribution that the rejected token was drawn from.
+
+    Returns:
+        log(max(p - q, 0)), not normalised; float32, shape (n,).
+    """
+    excess = mx.maximum(mx.exp(log_p) - mx.exp(log_q), 0.0)
+    return mx.where(mx.sum(excess) > 0, mx.log(excess), log_p)
+
+
+def verify_draft(log_p: mx.array, log_q: mx.array, is_drafted: mx.array, key: mx.array) -> mx.array:
+    """Accept a drafted token, or draw another one from the residual distribution.
+
+    Args:
+        log_p: The target's distribution.
+        log_q: The distribution that the token was drawn from.
+        is_drafted: Whether a position is that of the drafted token; bool, shape (n,). True at most
+            once; if nowhere, p of the token is 0, and it is rejected.
+        key: A random key.
+
+    Returns:
+        The position of the resulting token, uint32, shape (). A rejected token is not returned,
+        unless p has to replace the residual distribution.
+    """
+    uniform_key, residual_key = mx.random.split(key)
+    log_uniform = mx.log(mx.random.uniform(key=uniform_key))
+    # Comparisons with NaN are false. Where this one is, log_p <= log_q, so the residual is 0.
+    is_accepted = mx.any(is_drafted & (log_uniform + log_q < log_p))
+    other = mx.random.categorical(residual_logits(log_p, log_q), key=residual_key)
+    return mx.where(is_accepted, mx.argmax(is_drafted), other)

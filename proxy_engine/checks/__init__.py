@@ -1,1 +1,0 @@
-"""Checks of values that callers give, and the texts of their errors."""
