@@ -29,8 +29,7 @@ from .connections import limited_protocol
 from .load_checks import MemoryGate
 from .models import KnownModel
 from .running import Services
-from .settings import ServerSettings
-from .settings_sources import unknown_variables
+from .settings import ServerSettings, unknown_variables
 
 _ABANDONED = 1
 

@@ -23,8 +23,7 @@ from pydantic import ValidationError
 from proxy_engine import ModelFormatError
 from proxy_engine.cli.main import main
 from proxy_engine.server import serve
-from proxy_engine.server.settings import ServerSettings
-from proxy_engine.server.settings_sources import unknown_variables
+from proxy_engine.server.settings import ServerSettings, unknown_variables
 
 NODE = shutil.which("node")
 LONG = {
