@@ -11,8 +11,7 @@ from ...results.events import ToolCallStarted
 from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
-from .blocks import BlocksEncoder
-from .encoder import EncoderOptions, Fields, draft_counts, new_id, prompt_details
+from .encoder import BlocksEncoder, EncoderOptions, Fields, draft_counts, new_id, prompt_details
 
 ID_PREFIXES = {
     "message": "msg_",

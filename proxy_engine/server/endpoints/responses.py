@@ -16,8 +16,14 @@ from ..encoders.encoder import Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
 from ..host import Lease
-from ..response_items import ITEM_KEYS, input_items, messages_of_items
-from ..response_store import Item, ResponseStore, StoredResponse
+from ..response_store import (
+    ITEM_KEYS,
+    Item,
+    ResponseStore,
+    StoredResponse,
+    input_items,
+    messages_of_items,
+)
 from ..running import ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
