@@ -16,7 +16,7 @@ from opentelemetry.trace import StatusCode
 
 from proxy_engine import InferenceEngine, Interaction, RawPrompt, Role, ToolCall
 from proxy_engine.runtime import tracing
-from proxy_engine.tools.tool_loop import run_tools
+from proxy_engine.tools.tool_loop import ToolLoop
 
 CHOICE = {"enum": ["yes", "no"]}
 
@@ -132,7 +132,8 @@ def test_tools_run_in_spans(exporter: InMemorySpanExporter) -> None:
         raise CancelledError
 
     answers = iter([Answer(calls), Answer()])
-    run_tools(lambda *_: next(answers), "Hi", [double, fail])
+    loop: ToolLoop[Any] = ToolLoop("Hi", [double, fail])
+    loop.run(lambda *_: next(answers))
     first, second = exporter.get_finished_spans()
     assert (first.name, second.name) == ("execute_tool double", "execute_tool fail")
     assert (first.attributes or {})["seen"] == 4

@@ -250,7 +250,9 @@ def test_picture_of_a_tool_is_content_for_a_model_that_reads_it() -> None:
     def give() -> Any:
         return PICTURE
 
-    done = run(Script([call("give"), Answered("ok")]), "?", [give], is_async=False)
+    answers = iter([call("give"), Answered("ok")])
+    loop: ToolLoop[Any] = ToolLoop("?", [give])
+    done = loop.run(lambda *_: next(answers))
     assert done.conversation[2].content == (PICTURE,)
 
 
