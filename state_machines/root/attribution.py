@@ -8,6 +8,8 @@ attribution is ever revised. Where several threads remain at the end, the prefer
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from state_machines.budgets import spend
@@ -237,10 +239,7 @@ def _common_length(left: History, right: History, until: int) -> int:
 
 def _since(history: History, offset: int) -> History:
     """Return the end of a history, from the part that an offset is in."""
-    first = 0
-    for index, (_, entered) in enumerate(history):
-        if entered <= offset:
-            first = index
-        if entered == offset:
-            break
+    first = bisect_left(history, offset, key=itemgetter(1))
+    if first == len(history) or history[first][1] > offset:
+        first = max(first - 1, 0)
     return history[first:]

@@ -41,7 +41,7 @@ def check_texts(part: object, name: object, *texts: object) -> None:
 
 def _check_bounds(part: str, form: str, minimum: object, maximum: object) -> None:
     """Raise for bounds that are no integers or out of order; ``form`` describes them in errors."""
-    bounds = [minimum] if maximum is None else [minimum, maximum]
+    bounds: list[Any] = [0, minimum] if maximum is None else [0, minimum, maximum]
     for bound in bounds:
         if not isinstance(bound, int) or isinstance(bound, bool) or abs(bound) > _LARGEST:
             raise CompositionError(
@@ -49,8 +49,7 @@ def _check_bounds(part: str, form: str, minimum: object, maximum: object) -> Non
                 part=part,
                 hint=_BOUNDS,
             )
-    numbers = [0, *(bound for bound in bounds if isinstance(bound, int))]
-    if numbers != sorted(numbers):
+    if bounds != sorted(bounds):
         raise CompositionError(
             f"{form.format(minimum, maximum)} cannot be", part=part, hint=_BOUNDS
         )

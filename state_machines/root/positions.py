@@ -348,17 +348,6 @@ def speller(special_tokens: Collection[str]) -> Spell:
     """
     if not special_tokens:
         return str.encode
-    names = sorted(special_tokens, key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, names)))
-
-    def spell(text: str) -> bytes:
-        spelled = bytearray()
-        start = 0
-        for match in pattern.finditer(text):
-            spelled += (
-                text[start : match.start()].encode() + Vocabulary.SPECIAL_MARK + match[0].encode()
-            )
-            start = match.end()
-        return bytes(spelled + text[start:].encode())
-
-    return spell
+    names = sorted((name.encode() for name in special_tokens), key=len, reverse=True)
+    pattern = re.compile(b"|".join(map(re.escape, names)))
+    return lambda text: pattern.sub(lambda name: Vocabulary.SPECIAL_MARK + name[0], text.encode())
