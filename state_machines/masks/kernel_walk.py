@@ -16,7 +16,7 @@ from state_machines.budgets import spend
 from state_machines.grammar.node import Node
 from state_machines.masks.kernel import Kernel
 from state_machines.masks.lexeme_automaton import LexemeAutomaton
-from state_machines.masks.stack_automaton import NOT_EXPANDED, StackAutomaton
+from state_machines.masks.stack_automaton import StackAutomaton
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import FEW_TOKENS, TokenSet
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
@@ -216,9 +216,7 @@ class KernelWalk:
         """
         walk, kernel = self._walk, self._kernel
         fields, stacks = automaton.fields, automaton.parser
-        target = stacks.target(parser)
-        while (state := kernel.enter(ctypes.byref(stacks.fields), target)) == NOT_EXPANDED:
-            stacks.add_missing_row()
+        state = kernel.enter(ctypes.byref(stacks.fields), stacks.target(parser))
         if state < 0:
             return None
         self._arrays["bits"].fill(0)

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import spend
-from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import Concatenation, Union, concatenation, union
 from state_machines.grammar.symbols import byte_ranges
@@ -31,9 +30,6 @@ _MAX_STACKS_OF_A_STATE = 1_024
 
 _MAY_BE_EMPTY, _ROW_IS_KNOWN, _IS_CLOSED, _IS_UNION = 1, 2, 4, 8
 _DEAD_STATE = 1
-NOT_EXPANDED = -2
-"""What the kernel returns if the members of a symbol are to be computed."""
-
 _ROW_BYTES = 1_024
 _STACK_BYTES = 20
 _SYMBOL_BYTES = 2_000
@@ -85,8 +81,6 @@ class StackAutomaton:
     def __init__(self, width: int = 256) -> None:
         self.rows = 0
         self._width = width
-        # The kernel can wait for expansions while it reads terminals, and not while it reads bytes.
-        self._expands_rules = width != 256
         self._symbols: dict[Node, int] = {}
         self._nodes: list[Node] = []
         self._targets: dict[Node, int] = {}
@@ -177,19 +171,11 @@ class StackAutomaton:
             self._nodes.append(node)
             self._flags[number] = _MAY_BE_EMPTY * node.nullable | _IS_CLOSED * node.is_closed
             if isinstance(node, Union):
-                self._expand(number, node)
-            elif self._expands_rules and isinstance(node, Lazy):
+                # Its members replace it, since merging their rows takes Python much longer.
                 self._flags[number] |= _IS_UNION
+                members = self.target(node)
+                self._row[number, 0] = members
         return number
-
-    def _expand(self, number: int, node: Node) -> None:
-        """Let the members of a symbol's language replace it.
-
-        Merging their rows takes Python much longer.
-        """
-        members = self.target(node)
-        self._row[number, 0] = members
-        self._flags[number] |= _IS_UNION | _ROW_IS_KNOWN
 
     def language(self, state: int) -> Node:
         """Return the language of a state of the kernel."""
@@ -205,12 +191,9 @@ class StackAutomaton:
         return union(found)
 
     def add_missing_row(self) -> None:
-        """Compute the row or the members of the symbol that the kernel misses."""
+        """Compute the row of the symbol that the kernel misses."""
         number = int(self.fields.missing)
         node = self._nodes[number]
-        if isinstance(node, Lazy) and self._expands_rules:
-            self._expand(number, node.expansion)
-            return
         transitions = node.transitions
         spend(1 + len(transitions))
         self.rows += 1

@@ -441,7 +441,7 @@ typedef struct {
 } stack_automaton;
 
 enum { MAY_BE_EMPTY = 1, ROW_IS_KNOWN = 2, IS_CLOSED = 4, IS_UNION = 8 };
-enum { UNKNOWN_STATE = 0, DEAD_STATE = 1, FULL = -1, NOT_EXPANDED = -2 };
+enum { UNKNOWN_STATE = 0, DEAD_STATE = 1, FULL = -1 };
 
 static int32_t gather(stack_automaton *machine, int32_t target, int32_t below, int32_t count,
                       int32_t depth);
@@ -482,10 +482,6 @@ static int32_t gather_stack(stack_automaton *machine, int32_t stack, int32_t cou
         if (flags & IS_UNION) {
             if (depth == machine->max_gathered)
                 return FULL;
-            if (!(flags & ROW_IS_KNOWN)) {
-                machine->missing = symbol;
-                return NOT_EXPANDED;
-            }
             int32_t members = machine->row[machine->width * symbol];
             return gather(machine, members, machine->parent[stack], count, depth + 1);
         }
@@ -734,7 +730,7 @@ EXPORTED int32_t parse(lexeme_automaton *machine, int32_t state, int32_t kind, i
                     count = gather(parser, target, parser->parent[*item], count, 0);
             }
             if (count < 0)
-                return count == NOT_EXPANDED ? ASK_SYMBOL : FULL;
+                return FULL;
         }
     }
     *found = state_of(parser, count);
