@@ -16,7 +16,7 @@ from ..transcription.results import Transcript, TranscriptStream
 from .host import Lease
 from .metrics import Metrics
 from .models import ModelChoice
-from .running import Received, Running, Services
+from .running import Running, Services
 
 if TYPE_CHECKING:
     from fastapi import UploadFile
@@ -99,17 +99,14 @@ class RunningTranscription(Running):
                 stream.cancel()
             self._call(self._checked.set)
             for segment in stream:
-                self._put((0, segment))
-            self._put((0, stream.result()))
+                self._call(self._events.put_nowait, (0, segment))
+            self._call(self._events.put_nowait, (0, stream.result()))
         except Exception as error:
             # `events` raises it.
-            self._put((0, error))
+            self._call(self._events.put_nowait, (0, error))
         finally:
             self._call(self._checked.set)
             self._call(self._finished.set)
-
-    def _put(self, received: Received) -> None:
-        self._call(self._events.put_nowait, received)
 
     def _call(self, function: Any, *arguments: Any) -> None:
         # The loop may be closed before the transcription has stopped.

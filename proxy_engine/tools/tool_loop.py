@@ -46,9 +46,6 @@ AsyncGenerate: TypeAlias = Callable[[Sequence[Interaction], Any], Awaitable[A]]
 """``Generate`` for event loops."""
 
 
-_MEDIA = ("image", "audio")
-
-
 @dataclass(frozen=True, slots=True)
 class ToolRun(Generic[A]):
     """The outcome of a tool loop.
@@ -101,7 +98,7 @@ class ToolLoop(Generic[A]):
         tool_choice: Any = None,
         max_rounds: int = 8,
         on_turn: OnTurn | None = None,
-        media: Collection[str] = _MEDIA,
+        media: Collection[str] = ("image", "audio"),
     ) -> None:
         if not isinstance(max_rounds, int) or isinstance(max_rounds, bool) or max_rounds < 1:
             raise InvalidOptionError(

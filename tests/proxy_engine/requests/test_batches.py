@@ -195,22 +195,6 @@ def test_cancelled_batch_ends(engine: InferenceEngine) -> None:
     assert engine.generate("x", response_format={"const": 1}).parsed == 1
 
 
-def test_concurrent_streams_receive_their_own_events(engine: InferenceEngine) -> None:
-    streams = [engine.stream(f"z {n}", response_format=OTHER, seed=n) for n in range(4)]
-    found: list[list[Any]] = [[] for _ in streams]
-    for events in itertools.zip_longest(*streams):
-        for place, event in zip(found, events, strict=True):
-            if event is not None:
-                place.append(event)
-    for events in found:
-        result = events[-1].result
-        tokens = [event for event in events if event.type == "token"]
-        assert tuple(event.token_id for event in tokens) == result.token_ids
-        assert sum(event.is_forced for event in tokens) == result.usage.forced_tokens
-        deltas = [event.text for event in events if event.type == "text_delta"]
-        assert "".join(deltas) == result.text
-
-
 def test_closing_fails_running_and_waiting_requests(tiny_model: Any, tiny_tokenizer: Any) -> None:
     requests = [BatchRequest("x", options={"min_tokens": 400, "max_tokens": 400})] * 50
     with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2) as engine:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -281,42 +280,9 @@ def test_models_that_cannot_be_batched_run_particles_one_after_the_other(
         assert_same_particles(together[0], result)
 
 
-def test_cancelled_particles_free_their_rows(engine: InferenceEngine) -> None:
-    stream = engine.stream("x", particles=8, max_tokens=400, min_tokens=400)
-    waiting = engine.stream("y", response_format=PERSON, particles=8, seed=1)
-    results: list[Any] = []
-    threads = [
-        threading.Thread(target=lambda s=s: results.append(s.result())) for s in (stream, waiting)
-    ]
-    for thread in threads:
-        thread.start()
-    while not engine.running_requests:
-        pass
-    stream.cancel()
-    for thread in threads:
-        thread.join(60)
-    reasons = sorted(result.finish_reason for result in results)
-    assert reasons == ["cancelled", "stop"]
-    assert engine.running_requests == engine.queued_requests == 0
-    assert engine.generate("y", response_format=PERSON, particles=8, seed=1).particles
-
-
 def test_deadline_completes_all_particles(engine: InferenceEngine) -> None:
     result = engine.generate("x", response_format=TEXT_SCHEMA, particles=4, max_seconds=1e-6)
     assert all(one.parsed == json.loads(one.text) for one in result.particles)
-
-
-def test_particles_wait_for_their_rows_in_the_order_of_the_queue(engine: InferenceEngine) -> None:
-    requests: list[Any] = []
-    for number in range(12):
-        options: Any = {"seed": number, "max_tokens": 30}
-        if number % 3 == 1:
-            options["particles"] = 5 + number % 4
-        requests.append(BatchRequest("x" * (number + 1), response_format=PERSON, options=options))
-    results = engine.generate_batch(requests)
-    assert [len(one.particles) for one in results] == [
-        r.options.get("particles", 0) for r in requests
-    ]
 
 
 def test_prompt_is_processed_once_and_cached(
