@@ -103,7 +103,7 @@ class Limits:
     """Derivatives stored by each kind of node whose states do not hold on to one another."""
 
     machine_transient_derivatives: int = 4096
-    """The same for the captured texts of one machine; an entry takes about 4 KiB."""
+    """The same for the remembered texts of one machine; an entry takes about 4 KiB."""
 
     machine_steps: int = 8192
     """Derivatives that matchers add to a machine before it releases them."""
@@ -163,7 +163,7 @@ class Limits:
     completion_improvement_steps: int = 20_000
     """Steps of one search after which the first text found is taken."""
 
-    captured_words: int = 2000
+    remembered_words: int = 2000
     """Words that are tried where the continuation depends on the word."""
 
     word_states: int = 20_000

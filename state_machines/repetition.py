@@ -15,10 +15,10 @@ from state_machines.budgets import derivative_budget
 from state_machines.completion.completion import Completion
 from state_machines.completion.texts import Plan
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
-from state_machines.grammar.capture import Captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, concatenation
+from state_machines.grammar.remembered import Remembered
 from state_machines.grammar.symbols import byte_set
 from state_machines.json_schema.arrays.array_grammar import RemainingItems
 from state_machines.limits import LIMITS
@@ -159,7 +159,7 @@ class RepetitionDetector:
 
 def _repeated(state: Node, unit: bytes) -> _Repeated | None:
     """Return the innermost value to which a unit of text leads back."""
-    while isinstance(state, Captured):
+    while isinstance(state, Remembered):
         state = state.lexeme
     atoms = list(_atoms(state))
     for count, last in enumerate(atoms[:_MAX_ATOMS], 1):

@@ -19,7 +19,7 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import CodePointSet, byte_set, bytes_in
 from state_machines.grammar.tokens import TokenNode
-from state_machines.grammar.word_lists import Word
+from state_machines.grammar.word_lists import ListedText
 from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
 from state_machines.masks.spelled_tokens import SpelledTokens
@@ -140,7 +140,7 @@ class LeafTexts:
     def _search(self, start: Node) -> Runs | None:
         def edges(visit: Visit[Node, str]) -> Iterator[Edge[Node, str]]:
             state = visit.state
-            if isinstance(state, Word):
+            if isinstance(state, ListedText):
                 letters = str(state.text[state.start :])
                 yield state.end, letters, len(letters)
                 return

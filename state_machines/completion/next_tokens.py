@@ -1,7 +1,7 @@
 """The states after the tokens of a vocabulary, and the tokens that complete the text from there.
 
 Most tokens that are allowed inside a string lead to few states. So the vocabulary is walked by an
-automaton of the state, and each state that is reached is looked at once. Where a captured text
+automaton of the state, and each state that is reached is looked at once. Where a remembered text
 makes every token lead to another state, tokens that stay in the text are grouped by its lexeme.
 The other tokens are followed by single bytes.
 """
@@ -40,14 +40,14 @@ _WALKS = 12
 FEW = 2048
 """Tokens up to which states are followed by single tokens."""
 
-CAPTURE_MARGIN = 3
-"""Extra tokens that a captured text may need so as not to repeat one that is taken."""
+REMEMBERED_MARGIN = 3
+"""Extra tokens that a remembered text may need so as not to repeat one that is taken."""
 
-CAPTURE_ENDS = 32
-"""Tokens that end a captured text and are followed; each of them leads to another state."""
+REMEMBERED_ENDS = 32
+"""Tokens that end a remembered text and are followed; each of them leads to another state."""
 
-CAPTURE_TOKENS = 256
-"""Tokens inside a captured text that a search for the fewest tokens follows."""
+REMEMBERED_TOKENS = 256
+"""Tokens inside a remembered text that a search for the fewest tokens follows."""
 
 VERTICES_PER_STEP = 64
 """Vertices of the trie that a search walks in one step of work."""
@@ -183,9 +183,9 @@ class NextTokens:
             The number of other tokens to follow.
         """
         splits = [split_lexeme(configuration) for configuration in configurations(state)]
-        captured = [split for split in splits if split is not None and split.captures]
+        remembered = [split for split in splits if split is not None and split.remembered]
         try:
-            if not captured:
+            if not remembered:
                 nodes, after = self.walked(state, LIMITS.trie_walk_states)
                 found = np.full(len(nodes), UNKNOWN, np.int32)
                 for number in np.unique(after[open_tokens]).tolist():
@@ -194,24 +194,24 @@ class NextTokens:
                 open_tokens[:] = False
                 return 0
             decided = np.zeros_like(open_tokens)
-            for split in captured:
+            for split in remembered:
                 rest = split.continuation
-                if rest is None or any(c.dispatch.context_dependent(b"") for c in split.captures):
+                if rest is None or any(c.dispatch.context_dependent(b"") for c in split.remembered):
                     continue
                 text = concatenation(split.prefix, split.lexeme)
                 nodes, after = self.walked(text, LIMITS.trie_walk_states)
-                # Where a captured text may end, its continuation depends on the text.
+                # Where a remembered text may end, its continuation depends on the text.
                 stays = np.array([node is not EMPTY and not node.nullable for node in nodes])[after]
                 found = np.full(len(nodes), UNKNOWN, np.int32)
                 for number in np.unique(after[open_tokens & stays]).tolist():
                     needed_here = length(concatenation(nodes[number], rest))
-                    found[number] = min(UNKNOWN, needed_here + CAPTURE_MARGIN)
+                    found[number] = min(UNKNOWN, needed_here + REMEMBERED_MARGIN)
                 np.minimum(needed, found[after], out=needed, where=open_tokens & stays)
                 decided |= stays
             open_tokens &= ~decided
         except TooManyStatesError:
             return LIMITS.narrowed_tokens
-        return CAPTURE_ENDS
+        return REMEMBERED_ENDS
 
     # The fewest tokens to an end.
 
@@ -294,9 +294,9 @@ class NextTokens:
                     add(nodes[after[token_id]], token_id)
                 return targets, True
         except TooManyStatesError:
-            # A captured text leads to as many states as there are tokens.
+            # A remembered text leads to as many states as there are tokens.
             pass
-        limit = FEW if len(open_tokens) <= FEW else CAPTURE_TOKENS
+        limit = FEW if len(open_tokens) <= FEW else REMEMBERED_TOKENS
         for token_id, target in self.one_by_one(state, open_tokens, limit):
             add(target, token_id)
         return targets, len(open_tokens) <= limit

@@ -28,11 +28,11 @@ from state_machines.completion.texts import (
     limited,
 )
 from state_machines.grammar.atoms import Literal
-from state_machines.grammar.capture import Captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Lazy, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
+from state_machines.grammar.remembered import Remembered
 from state_machines.grammar.token_limits import TokenLimited
 from state_machines.grammar.tokens import TokenNode
 from state_machines.limits import LIMITS
@@ -44,8 +44,8 @@ _COMPLETION_TEXTS = 1 << 16
 _COMPLETION_WEIGHTS = 1 << 14
 """States for which a lower bound on the weight of that text is cached."""
 
-_CAPTURED_WORD_BYTES = 1 << 14
-"""Bytes of a captured word that is tried."""
+_REMEMBERED_WORD_BYTES = 1 << 14
+"""Bytes of a remembered word that is tried."""
 
 WEIGHT_LIMITS = (1 << 12, 1 << 16, 1 << 20)
 """Upper bounds on the weight of a text: about 200, 3,000 and 50,000 tokens."""
@@ -60,7 +60,7 @@ _COMPOSED = (
     Lazy,
     Repetition,
     WordTransitions,
-    Captured,
+    Remembered,
     Literal,
     TokenNode,
     TokenLimited,
@@ -247,8 +247,8 @@ class _Solver:
             return None if body is None else limited(body)
         if isinstance(node, WordTransitions):
             return (yield from self._shortest_of(node.word_transitions(), limit))
-        if isinstance(node, Captured):
-            return (yield from self._captured(node, limit))
+        if isinstance(node, Remembered):
+            return (yield from self._remembered(node, limit))
         beginning = node.leading_text
         if len(beginning) > SHORT:
             # A long literal text.
@@ -278,16 +278,16 @@ class _Solver:
                     break
         return best
 
-    def _captured(self, node: Captured, limit: int) -> _Steps:
-        """Return a text whose captured word has a continuation; not every word has one."""
+    def _remembered(self, node: Remembered, limit: int) -> _Steps:
+        """Return a text whose remembered word has a continuation; not every word has one."""
         shortest = yield node.lexeme, limit
         if shortest is None:
             return None
         required = node.required()
         first = [required] if required is not None else []
-        if shortest.size <= _CAPTURED_WORD_BYTES:
+        if shortest.size <= _REMEMBERED_WORD_BYTES:
             first.append(shortest.flat)
-        others = self._leaves.several(node.lexeme, LIMITS.captured_words)
+        others = self._leaves.several(node.lexeme, LIMITS.remembered_words)
         for word in chain(first, others):
             spend(1 + len(word) // 64)
             then = node.dispatch.after(node.written + word)

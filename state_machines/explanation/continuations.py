@@ -14,12 +14,12 @@ from typing import Literal, TypeAlias
 
 from state_machines.budgets import derivative_budget, spend
 from state_machines.errors import GrammarBudgetError
-from state_machines.grammar.capture import Captured
 from state_machines.grammar.configurations import all_configurations, joined
 from state_machines.grammar.deep import forced_step
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Repetition
+from state_machines.grammar.remembered import Remembered
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, byte_set, bytes_in
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
@@ -137,7 +137,7 @@ def _split(state: Node) -> tuple[int, list[EncodedText]]:
         return state.first_bytes, []
     rest, lexemes = 0, []
     for head, stack in configurations:
-        lexeme = head.lexeme if isinstance(head, Captured) else head
+        lexeme = head.lexeme if isinstance(head, Remembered) else head
         if isinstance(lexeme, EncodedText) and _is_open(lexeme):
             lexemes.append(lexeme)
             if lexeme.text.nullable:

@@ -5,8 +5,8 @@ assembled per lexeme: one walk over the vocabulary serves every state that has t
 
 A state is first written as a union of configurations, then each of these is split after its first
 lexeme. Both steps preserve the language: the union distributes over the concatenation with what
-follows, and a lazy node is equal to its expansion. Only a split with captures is approximate, as
-:class:`LexemeSplit` says.
+follows, and a lazy node is equal to its expansion. Only a split with remembered words is
+approximate, as :class:`LexemeSplit` says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from state_machines.budgets import spend
-from state_machines.grammar.capture import Captured, captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.exclusion import Exclusion
 from state_machines.grammar.lazy import Lazy
@@ -30,6 +29,7 @@ from state_machines.grammar.nodes import (
     concatenation,
     union,
 )
+from state_machines.grammar.remembered import Remembered, remembered
 from state_machines.limits import LIMITS
 
 MAX_PREFIX_BYTES = 4
@@ -52,16 +52,16 @@ class LexemeSplit(NamedTuple):
     Attributes:
         prefix: What precedes the lexeme; at most :data:`MAX_PREFIX_BYTES` bytes.
         lexeme: The encoded text over which the vocabulary is walked.
-        continuation: What follows the lexeme; ``None`` if it depends on the captured word.
-        captures: Enclosing captures, outermost first. With captures, ``continuation`` is the
+        continuation: What follows the lexeme; ``None`` if it depends on the remembered word.
+        remembered: Enclosing remembered words, outermost first. With them, ``continuation`` is the
             default of the innermost one: exact except after its exceptions, and for suffixes that
-            are context-dependent in one of the captures.
+            are context-dependent in one of them.
     """
 
     prefix: Node
     lexeme: EncodedText
     continuation: Node | None
-    captures: tuple[Captured, ...] = ()
+    remembered: tuple[Remembered, ...] = ()
 
     @property
     def is_any_text(self) -> bool:
@@ -100,12 +100,12 @@ def configurations(
                 continue
         elif kind in _PLAIN:
             pass
-        elif isinstance(node, Captured):
+        elif isinstance(node, Remembered):
             if isinstance(node.lexeme, EncodedText):
                 yield node, stack
                 continue
             for inner in configurations(node.lexeme, None, lookahead):
-                yield captured(joined(inner), node.dispatch, node.written), stack
+                yield remembered(joined(inner), node.dispatch, node.written), stack
             continue
         elif isinstance(node, Lazy):
             if isinstance(node, EncodedText):
@@ -129,7 +129,7 @@ def all_configurations(state: Node) -> list[Configuration] | None:
     """
     head = state.head if type(state) is Concatenation else state
     # Most states are within a string or a literal.
-    text = head.lexeme if type(head) is Captured else head
+    text = head.lexeme if type(head) is Remembered else head
     is_long = type(head) is Literal and len(head.text) > MAX_PREFIX_BYTES
     if is_long or isinstance(text, EncodedText):
         return [(head, None if head is state else (state.tail, None))]  # type: ignore[attr-defined]
@@ -186,7 +186,7 @@ def joined(stack: Stack) -> Node:
 def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
     """Split a configuration after its first lexeme; ``None`` if it does not begin with one."""
     prefix: list[Node] = []
-    captures: list[Captured] = []
+    words: list[Remembered] = []
     has_default = True
     node, stack = configuration
     while True:
@@ -199,9 +199,9 @@ def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
             node, stack = stack
         elif isinstance(node, EncodedText):
             continuation = joined(stack) if has_default else None
-            return LexemeSplit(concatenation(*prefix), node, continuation, tuple(captures))
-        elif isinstance(node, Captured):
-            captures.append(node)
+            return LexemeSplit(concatenation(*prefix), node, continuation, tuple(words))
+        elif isinstance(node, Remembered):
+            words.append(node)
             default = node.dispatch.default_before(joined(stack))
             if default is EMPTY and not isinstance(node.lexeme, EncodedText):
                 return None
@@ -216,14 +216,14 @@ def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
 
 
 def without_exclusion(configuration: Configuration) -> tuple[Node, Exclusion] | None:
-    """Return a configuration without the words excluded from its capture, and the exclusion.
+    """Return a configuration without the exclusion of its remembered word, and that exclusion.
 
     ``None`` if no word is excluded.
     """
     head, stack = configuration
     if isinstance(head, Concatenation):
         stack, head = (head.tail, stack), head.head
-    if not isinstance(head, Captured) or not isinstance(head.lexeme, Exclusion):
+    if not isinstance(head, Remembered) or not isinstance(head.lexeme, Exclusion):
         return None
-    wider = captured(head.lexeme.body, head.dispatch, head.written)
+    wider = remembered(head.lexeme.body, head.dispatch, head.written)
     return joined((wider, stack)), head.lexeme

@@ -29,7 +29,7 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, literal
 from state_machines.grammar.nodes import union as union_of
 from state_machines.grammar.symbols import bytes_in, code_points
-from state_machines.grammar.word_lists import Interval, Word
+from state_machines.grammar.word_lists import ListedText, ListedTexts
 from state_machines.limits import LIMITS
 
 _CHOICE_OPTIONS = 256
@@ -217,7 +217,7 @@ def _forced_step(node: Node) -> tuple[bytes, Node] | None:
         return None if is_opaque else (b"", node.expansion)
     if node.nullable:
         return None
-    if isinstance(node, Word | Interval) and node.leading_text:
+    if isinstance(node, ListedText | ListedTexts) and node.leading_text:
         return node.leading_text, node.compute_word_derivative(node.leading_text)
     if isinstance(node, Branch | SymbolNode) and len(node.transitions) == 1:
         symbols, target = node.transitions[0]
@@ -278,7 +278,7 @@ def _next_parts(node: Node) -> list[tuple[bytes, Node]] | None:
         return [step]
     if isinstance(node, Union):
         return [(b"", member) for member in node.members]
-    if isinstance(node, Branch | SymbolNode | Word | Interval | Repetition):
+    if isinstance(node, Branch | SymbolNode | ListedText | ListedTexts | Repetition):
         if isinstance(node, Repetition) and node.max_count is None:
             return None
         parts: list[tuple[bytes, Node]] = [(b"", EPSILON)] if node.nullable else []

@@ -13,7 +13,7 @@ from state_machines.grammar.lazy import Reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols
 from state_machines.grammar.nodes import Branch, Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import is_whole_alphabet
-from state_machines.grammar.word_lists import Interval, Word, symbol_set
+from state_machines.grammar.word_lists import ListedText, ListedTexts, symbol_set
 
 _LISTED_WORDS = 64
 """Words of a list up to which their symbols are collected."""
@@ -78,7 +78,7 @@ def _needed(node: Node, depth: int = 0) -> set[Symbols]:
                 found |= set.intersection(*(_needed(each, depth + 1) for each in head.members))
             case Repetition() if head.min_count:
                 found |= _needed(head.body, depth + 1)
-            case Word():
+            case ListedText():
                 found |= {symbol_set(head.text, at) for at in range(head.start, len(head.text))}
         if rest is None:
             break
@@ -110,10 +110,10 @@ def _occurring(start: Node) -> set[Symbols] | None:
             case Branch():
                 found.update(symbols for symbols, _ in node.transitions)
                 parts = (target for _, target in node.transitions)
-            case Word():
+            case ListedText():
                 found |= _needed(node)
                 parts = (node.end,)
-            case Interval() if node.last - node.first <= _LISTED_WORDS:
+            case ListedTexts() if node.last - node.first <= _LISTED_WORDS:
                 texts = node.words.texts[node.first : node.last]
                 found |= {symbol_set(text, at) for text in texts for at in range(len(text))}
                 parts = node.words.different_ends

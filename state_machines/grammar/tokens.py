@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from state_machines.budgets import spend
-from state_machines.grammar.capture import Captured
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EPSILON, Node, Transitions, intern_node
@@ -30,6 +29,7 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
+from state_machines.grammar.remembered import Remembered
 from state_machines.grammar.substring import BegunQuote
 from state_machines.grammar.symbols import byte_range
 from state_machines.grammar.word_lists import literals
@@ -95,8 +95,8 @@ def begins_with_spelling(state: Node) -> bool:
     if isinstance(head, _SPELLINGS) and not head.nullable:
         # No spelling of a character has the mark.
         return False
-    # Which bytes begin a captured word depends on the words that are taken.
-    if isinstance(head, Captured) and not head.lexeme.first_bytes >> _MARK & 1:
+    # Which bytes begin a remembered word depends on the words that are taken.
+    if isinstance(head, Remembered) and not head.lexeme.first_bytes >> _MARK & 1:
         return False
     # Which other bytes begin a text of lexemes is not known yet.
     if not isinstance(state, Lexed) and not state.first_bytes >> _MARK & 1:

@@ -166,7 +166,7 @@ def symbol_set(text: Text, index: int) -> Symbols:
     return 1 << symbol if isinstance(symbol, int) else code_points(symbol)
 
 
-class Interval(Node):
+class ListedTexts(Node):
     """The words ``first`` to before ``last`` without their common first ``depth`` symbols.
 
     All of these words are longer; with ``nullable`` there is one more word, which ends here.
@@ -231,7 +231,7 @@ class Interval(Node):
         return position + length, _interval(self.words, self.first, self.last, self.depth + length)
 
 
-class Remaining(Interval):
+class Remaining(ListedTexts):
     """The words of an interval without some; ``removed`` is the bit set of these, by their place.
 
     At least two words are left, and one is removed.
@@ -256,7 +256,7 @@ def without_listed(language: Node, words: Iterable[str]) -> Node | None:
     Returns:
         ``None`` if the language is no list of words.
     """
-    if not isinstance(language, Interval) or language.words.ends is not EPSILON:
+    if not isinstance(language, ListedTexts) or language.words.ends is not EPSILON:
         return None
     listed, first, depth = language.words, language.first, language.depth
     if language.nullable:
@@ -303,13 +303,13 @@ def _interval(words: _WordList, first: int, last: int, depth: int) -> Node:
         first += 1
     is_end = then is EPSILON
     longer = intern_node(
-        ("Interval", id(words), first, last, depth, is_end),
-        lambda: Interval(words, first, last, depth, nullable=is_end),
+        ("ListedTexts", id(words), first, last, depth, is_end),
+        lambda: ListedTexts(words, first, last, depth, nullable=is_end),
     )
     return longer if is_end or then is EMPTY else union((longer, then))
 
 
-class Word(Node):
+class ListedText(Node):
     """The symbols of ``text`` from ``start`` on, at least one, followed by ``end``."""
 
     __slots__ = ("end", "start", "text")
@@ -353,4 +353,4 @@ def _word(text: Text, start: int, end: Node) -> Node:
         text, start = text[start:], 0
         if not text:
             return end
-    return intern_node(("Word", text, start, id(end)), lambda: Word(text, start, end))
+    return intern_node(("ListedText", text, start, id(end)), lambda: ListedText(text, start, end))

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache, WeakKeyLruCache
-from state_machines.grammar.capture import Dispatch, SuffixTest
 from state_machines.grammar.node import Node
+from state_machines.grammar.remembered import Dispatch, SuffixTest
 from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents
@@ -86,7 +86,7 @@ class Suffixes:
         return numbers
 
     def context_dependent(self, dispatch: Dispatch) -> frozenset[int]:
-        """Return the numbers of the suffixes that must be checked with the captured word known."""
+        """Return the numbers of the suffixes that must be checked with the whole word known."""
         test = dispatch.context_dependent
         known = self._dependent.get(test)
         if known is None:

@@ -6,7 +6,7 @@ Such a language is a nested terminal, or what follows the grammar.
 from __future__ import annotations
 
 from state_machines.masks.lexeme_tokens import LeavingTokens, LexemeTokens, tokens_by_suffix
-from state_machines.masks.lexer_walks import Group, LexerWalk, LexerWalks
+from state_machines.masks.lexer_walks import Group, LexerTokens, LexerWalks
 from state_machines.masks.token_sets import NO_TOKENS
 from state_machines.masks.token_trie import TokenTrie
 
@@ -29,7 +29,7 @@ def leaving(group: Group, trie: TokenTrie, first: int) -> LeavingTokens:
     return found
 
 
-def exits(walk: LexerWalk, walks: LexerWalks, complete: int, first: int) -> LeavingTokens:
+def exits(walk: LexerTokens, walks: LexerWalks, complete: int, first: int) -> LeavingTokens:
     """Return the tokens that leave a lexeme of some terminals, also where the lexer continues it.
 
     Args:

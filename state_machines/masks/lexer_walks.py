@@ -60,11 +60,11 @@ class Group:
         self.vertices = vertices
         self.first = first
         self.key = digest_of(vertices.tobytes())
-        self.branches: dict[Node, LexerWalk] = {}
+        self.branches: dict[Node, LexerTokens] = {}
         self.leaving: dict[int, Any] = {}
 
 
-class LexerWalk:
+class LexerTokens:
     """The walk of a lexer's state below one or several vertices of a trie.
 
     Attributes:
@@ -189,7 +189,7 @@ class LexerWalks:
                 return found
         return None
 
-    def walks(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerWalk, Lexed]]:
+    def walks(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerTokens, Lexed]]:
         """Yield the walks whose tokens a state allows below a vertex.
 
         Each walk comes with the parser's state before its lexeme.
@@ -208,13 +208,13 @@ class LexerWalks:
                             seen.add(pair)
                             pending.append(pair)
 
-    def roots(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerWalk, Lexed]]:
+    def roots(self, state: Lexed, vertex: int = 0) -> Iterator[tuple[LexerTokens, Lexed]]:
         """Yield the walk of a lexer's state below a vertex, if a lexeme may follow."""
         if isinstance(state.lexer, LexerState):
             root = np.array([vertex], np.int32)
             yield self._find(state, state.lexer, root, b"%d" % vertex, is_below=True), state
 
-    def branches(self, group: Group, after: Lexed) -> Iterator[tuple[LexerWalk, Lexed]]:
+    def branches(self, group: Group, after: Lexed) -> Iterator[tuple[LexerTokens, Lexed]]:
         """Yield the walk of the lexeme that begins at the vertices of a group, if one may."""
         lexer = after.lexer
         if isinstance(lexer, LexerState) and lexer.first_bytes & group.first:
@@ -227,7 +227,7 @@ class LexerWalks:
 
     def _find(
         self, state: Lexed, lexer: Node, vertices: Ids, key: bytes, is_below: bool = False
-    ) -> LexerWalk:
+    ) -> LexerTokens:
         known = self._by_lexicon.get(state.lexicon)
         if known is None:
             known = self._by_lexicon.put(state.lexicon, _KnownWalks(), WALK_BYTES)
@@ -247,13 +247,13 @@ class LexerWalks:
             self._by_lexicon.put(state.lexicon, known, weight)
         return walk
 
-    def _walk(self, table: StateTable, begin: Begin) -> LexerWalk:
+    def _walk(self, table: StateTable, begin: Begin) -> LexerTokens:
         found = self._descents.descend(table, begin)
         groups = [
             Group(table.completes[kind], vertices, self._leading(vertices))
             for kind, vertices in found.leaving
         ]
-        return LexerWalk(table, begin, found, groups)
+        return LexerTokens(table, begin, found, groups)
 
     def _leading(self, vertices: Ids) -> int:
         """Return the set of the bytes that lead to vertices."""
@@ -275,5 +275,5 @@ class _KnownWalks:
 
     def __init__(self) -> None:
         self.table = StateTable()
-        self.walks: dict[tuple[Node, bytes], LexerWalk] = {}
+        self.walks: dict[tuple[Node, bytes], LexerTokens] = {}
         self.weight = WALK_BYTES

@@ -10,9 +10,9 @@ allowed tokens of a configuration are
 * where the lexeme may be empty, the tokens that the continuation allows.
 
 A token is allowed in the state if it is allowed in one of its configurations, so the mask is the
-union of these sets. With captures the continuation is a default. It is exact except for two kinds
-of tokens: tokens with a context-dependent suffix, and tokens that complete an exception. Both are
-removed from the sets above and checked separately by the derivative of the whole state.
+union of these sets. With remembered words the continuation is a default. It is exact except for two
+kinds of tokens: those with a context-dependent suffix, and those that complete an exception. Both
+are removed from the sets above and checked separately by the derivative of the whole state.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from state_machines.masks.descent import Descents
 from state_machines.masks.lexeme_tokens import LeavingTokens
 from state_machines.masks.lexemes import Lexemes, words_of
 from state_machines.masks.lexer_exits import exits, leaving
-from state_machines.masks.lexer_walks import LexerWalk
+from state_machines.masks.lexer_walks import LexerTokens
 from state_machines.masks.quote_walks import QuoteMasks, is_narrow_quote
 from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
@@ -273,8 +273,8 @@ class MaskMaker:
             parts.few += self._trie_walk.tokens(head, stack=following)
             return
         parts.routes.append("lexeme")
-        # Only captures are checked with the whole state.
-        state = joined(configuration) if split.captures else configuration[0]
+        # Only remembered words are checked with the whole state.
+        state = joined(configuration) if split.remembered else configuration[0]
         walk = self._lexemes.walk(split.prefix, split.lexeme)
         continuation = split.continuation
         leaving, suffixes = None, NO_SUFFIXES
@@ -311,7 +311,7 @@ class MaskMaker:
                     parts.arrays.append(beyond.tokens_of(beyond.suffixes.accepted(tail)))
 
     def _collect_nested(
-        self, walk: LexerWalk, before: Lexed, tail: Node | None, parts: _Parts
+        self, walk: LexerTokens, before: Lexed, tail: Node | None, parts: _Parts
     ) -> None:
         """Collect the tokens that begin a nested language after a lexeme."""
         for group in walk.groups:
@@ -326,12 +326,12 @@ class MaskMaker:
         self, state: Node, split: LexemeSplit, continuation: Node, parts: _Parts
     ) -> None:
         """Collect the tokens that the continuation allows where the lexeme is empty."""
-        if not split.captures:
+        if not split.remembered:
             self._collect(continuation, parts)
-        elif split.captures[-1].lexeme is not split.lexeme:
+        elif split.remembered[-1].lexeme is not split.lexeme:
             # The default does not know the word.
             parts.few += self._checked(state, self._tokens(continuation).ids)
-        # Else the lexeme is all that is to be captured, and captured words are not empty.
+        # Else the lexeme is all that is to be remembered, and remembered words are not empty.
 
     def _accepted_suffixes(
         self,
@@ -341,13 +341,13 @@ class MaskMaker:
         leaving: LeavingTokens,
         few: list[int],
     ) -> frozenset[int]:
-        """Return the numbers of the suffixes that are accepted without regard to captured words.
+        """Return the numbers of the suffixes that are accepted without regard to remembered words.
 
         Tokens with context-dependent suffixes are checked; those allowed are added to ``few``.
         """
         accepted = leaving.suffixes.accepted(continuation)
-        for capture in split.captures:
-            dependent = accepted & leaving.suffixes.context_dependent(capture.dispatch)
+        for word in split.remembered:
+            dependent = accepted & leaving.suffixes.context_dependent(word.dispatch)
             if dependent:
                 few += self._checked(state, leaving.tokens_of(dependent))
                 accepted -= dependent
@@ -362,9 +362,9 @@ class MaskMaker:
             The tokens that were checked: vertices at or below which all tokens are, and the bytes
             of an array of ids.
         """
-        if not split.captures:
+        if not split.remembered:
             return NO_EXCEPTIONS
-        words = None if split.continuation is None else split.captures[-1].exceptions()
+        words = None if split.continuation is None else split.remembered[-1].exceptions()
         if words is not None and not words:
             return NO_EXCEPTIONS
         endings = None if words is None else self._endings(split, words)

@@ -50,7 +50,7 @@ def is_narrow_quote(head: Node) -> bool:
     return isinstance(head, EncodedQuote) and head.count <= FEW_POSITIONS
 
 
-class QuoteWalk(NamedTuple):
+class QuoteTokens(NamedTuple):
     """The vertices that a quote reaches below another one.
 
     Attributes:
@@ -63,18 +63,18 @@ class QuoteWalk(NamedTuple):
     ends: Ids
 
 
-def quote_walk(descents: Descents, quote: EncodedQuote, vertex: int) -> QuoteWalk:
+def quote_walk(descents: Descents, quote: EncodedQuote, vertex: int) -> QuoteTokens:
     """Walk a quote over the tokens below a vertex."""
     spend(1 + quote.count // TOKENS_PER_STEP)
     with descents.kernel_walk() as walk:
         if walk is not None:
             most = -1 if quote.max_chars is None else quote.max_chars
             bounds = quote.low, quote.high, quote.depth, quote.min_chars, most
-            return QuoteWalk(*walk.quote(_compiled(quote.spelled), vertex, *bounds, None, 0))
+            return QuoteTokens(*walk.quote(_compiled(quote.spelled), vertex, *bounds, None, 0))
     return _walk_derivatives(descents.trie, quote, vertex)
 
 
-def _walk_derivatives(trie: TokenTrie, quote: EncodedQuote, vertex: int) -> QuoteWalk:
+def _walk_derivatives(trie: TokenTrie, quote: EncodedQuote, vertex: int) -> QuoteTokens:
     found: list[int] = []
     ends: list[int] = []
     pending: list[tuple[Node, int]] = [(quote, vertex)]
@@ -86,7 +86,7 @@ def _walk_derivatives(trie: TokenTrie, quote: EncodedQuote, vertex: int) -> Quot
         for byte, child in trie.descend(at, node.first_bytes, found):
             # Not stored: there may be as many states as vertices.
             pending.append((node.compute_derivative(byte), child))
-    return QuoteWalk(packed(np.array(found, np.int32)), np.array(ends, np.int32))
+    return QuoteTokens(packed(np.array(found, np.int32)), np.array(ends, np.int32))
 
 
 class QuoteMasks:

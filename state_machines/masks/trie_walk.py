@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
-from state_machines.grammar.capture import Captured, Dispatch
 from state_machines.grammar.configurations import Stack, joined
 from state_machines.grammar.encoding import EncodedText, Spelling
 from state_machines.grammar.exclusion import Exclusion
@@ -30,6 +29,7 @@ from state_machines.grammar.nodes import (
     SymbolNode,
     Union,
 )
+from state_machines.grammar.remembered import Dispatch, Remembered
 from state_machines.grammar.substring import EncodedQuote
 from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
@@ -60,12 +60,14 @@ _MAX_SHORT = 16
 """Bytes of the words of such nodes."""
 
 _HeadKey: TypeAlias = tuple[Spelling, bytes, int] | int
-_HeadWalk: TypeAlias = "tuple[list[int], list[int]]"
+_HeadTokens: TypeAlias = "tuple[list[int], list[int]]"
 """The tokens below a vertex that a head allows, and the vertices where it may end."""
 
+_Heads: TypeAlias = dict[_HeadKey, _HeadTokens]
 
-class _CaptureEnd(Node):
-    """A stack symbol after the lexeme of a capture; ``written`` was captured before ``vertex``."""
+
+class _RememberedEnd(Node):
+    """A stack symbol after a remembered word; ``written`` was read before ``vertex``."""
 
     __slots__ = ("dispatch", "vertex", "written")
 
@@ -85,7 +87,9 @@ class TrieWalk:
     def __init__(self, descents: Descents) -> None:
         self._trie = descents.trie
         self._descents = descents
-        self._heads: WeakKeyLruCache[Node, dict[_HeadKey, _HeadWalk]] = WeakKeyLruCache(_HEAD_WALKS)
+        self._heads: WeakKeyLruCache[Node, dict[_HeadKey, _HeadTokens]] = WeakKeyLruCache(
+            _HEAD_WALKS
+        )
         self.lexer_walks = LexerWalks(descents)
 
     def tokens(self, start: Node, vertex: int = 0, *, stack: Stack = None) -> list[int]:
@@ -138,18 +142,18 @@ class TrieWalk:
                     members = node.members  # type: ignore[attr-defined]
                     pending += [(each, tail, at) for each in members if each.first_bytes & below]
                 continue
-            if kind is Captured:
+            if kind is Remembered:
                 dispatch, lexeme = node.dispatch, node.lexeme  # type: ignore[attr-defined]
                 if not dispatch.has_exceptions:
-                    capture_end = _CaptureEnd(dispatch, node.written, at)  # type: ignore[attr-defined]
-                    pending.append((lexeme, (capture_end, tail), at))
+                    remembered_end = _RememberedEnd(dispatch, node.written, at)  # type: ignore[attr-defined]
+                    pending.append((lexeme, (remembered_end, tail), at))
                     continue
                 if type(lexeme) is EncodedText:
-                    pending += self._walk_captured(node, tail, at, found)  # type: ignore[arg-type]
+                    pending += self._walk_remembered(node, tail, at, found)  # type: ignore[arg-type]
                     continue
-            elif kind is _CaptureEnd:
+            elif kind is _RememberedEnd:
                 if at != node.vertex and bytes_below(at) & node.dispatch.following_bytes:  # type: ignore[attr-defined]
-                    pending.append((self._after_capture(node, at), tail, at))  # type: ignore[arg-type]
+                    pending.append((self._after_remembered(node, at), tail, at))  # type: ignore[arg-type]
                 continue
             if tail is not None and node.nullable:
                 pending.append((*tail, at))
@@ -228,8 +232,8 @@ class TrieWalk:
             return self._tokens_by_automaton(joined((start, stack)))
         return None
 
-    def _walk_captured(
-        self, node: Captured, tail: Stack, vertex: int, found: list[int]
+    def _walk_remembered(
+        self, node: Remembered, tail: Stack, vertex: int, found: list[int]
     ) -> Iterator[tuple[Node, Stack, int]]:
         """Add the tokens within a word with exceptions; yield what follows the word, and where.
 
@@ -238,21 +242,21 @@ class TrieWalk:
         trie = self._trie
         assert isinstance(node.lexeme, EncodedText), "checked by the caller"
         ids, ends = self._head_walk(node.lexeme, vertex)
-        begin = _CaptureEnd(node.dispatch, node.written, vertex)
+        begin = _RememberedEnd(node.dispatch, node.written, vertex)
         refused: set[int] = set()
         for end in ends:
             is_read = trie.bytes_below(end) & node.dispatch.following_bytes
             if not is_read and not trie.has_tokens(end):
                 continue
-            after = self._after_capture(begin, end)
+            after = self._after_remembered(begin, end)
             if after is EMPTY:
                 refused.update(trie.tokens_at(end).tolist())
             elif is_read:
                 yield after, tail, end
         found += [i for i in ids if i not in refused] if refused else ids
 
-    def _after_capture(self, end: _CaptureEnd, vertex: int) -> Node:
-        """Return the continuation of a captured word that ends at a vertex."""
+    def _after_remembered(self, end: _RememberedEnd, vertex: int) -> Node:
+        """Return the continuation of a remembered word that ends at a vertex."""
         spend()
         trie = self._trie
         written = trie.text(vertex)[len(trie.text(end.vertex)) :]
@@ -305,7 +309,7 @@ class TrieWalk:
             return None
         return found.tokens.ids.tolist()  # type: ignore[no-any-return]
 
-    def _head_walk(self, head: EncodedText, vertex: int) -> _HeadWalk:
+    def _head_walk(self, head: EncodedText, vertex: int) -> _HeadTokens:
         """Return the tokens below a vertex that a head allows, and the vertices where it ends."""
         # Cached by the language of code points, which may outlive the schema.
         key = (head.spelling, head.terminator, vertex)
@@ -317,7 +321,7 @@ class TrieWalk:
             walk = known[key] = self._walk_bytes(head, vertex)
         return walk
 
-    def _short_walk(self, head: Node, vertex: int) -> _HeadWalk:
+    def _short_walk(self, head: Node, vertex: int) -> _HeadTokens:
         """Walk a node with short words, and store the result: many states have it."""
         known = self._heads.peek(head)
         if known is None:
@@ -327,7 +331,7 @@ class TrieWalk:
         known[vertex] = ids, [end for end in ends if has_children(end)]
         return known[vertex]
 
-    def _walk_bytes(self, head: Node, vertex: int) -> _HeadWalk:
+    def _walk_bytes(self, head: Node, vertex: int) -> _HeadTokens:
         trie = self._trie
         found: list[int] = []
         ends: list[int] = []
@@ -347,7 +351,7 @@ class TrieWalk:
                     pending.append((target, child))
         return found, ends
 
-    def _walk_states(self, head: Node, vertex: int) -> _HeadWalk:
+    def _walk_states(self, head: Node, vertex: int) -> _HeadTokens:
         """Walk a head as an automaton."""
         vertices, ends = self._descents.words(head, vertex)
         return self._trie.tokens_at_all(vertices).tolist(), ends.tolist()

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from state_machines.caches import LruCache
 from state_machines.errors import CompositionError
-from state_machines.grammar.capture import Dispatch, SuffixTest, always, captured
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
+from state_machines.grammar.remembered import Dispatch, SuffixTest, always, remembered
 from state_machines.grammar.tokens import Spell
 from state_machines.grammar.until import aho_corasick, text_until, text_without
 from state_machines.graphs import reachable
@@ -201,7 +201,7 @@ class AnswerAutomaton:
             text: The part of the transition's text that has been written.
         """
         if transition.is_distinct:
-            return captured(remainder, _DistinctText(self, transition), text)
+            return remembered(remainder, _DistinctText(self, transition), text)
         return concatenation(remainder, self.node(transition.target))
 
     def skipped_to_end(self, position: Position) -> Skipped | None:

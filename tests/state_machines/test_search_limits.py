@@ -73,7 +73,7 @@ SEARCHES = (
     *("emptiness_states", "endless_states", "array_states"),
     *("nested_emptiness_queries", "tagged_values", "factored_parts", "walked_configurations"),
     *("trie_walk_states", "word_states", "word_nesting", "word_branches", "visits_per_state"),
-    *("captured_words", "completion_improvement_steps", "unevaluated_cases", "union_clauses"),
+    *("remembered_words", "completion_improvement_steps", "unevaluated_cases", "union_clauses"),
 )
 
 

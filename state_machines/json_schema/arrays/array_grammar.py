@@ -1,8 +1,8 @@
 """Nodes of the arrays of a shape.
 
-With ``uniqueItems`` each item is captured. Most strings are prefixes of other strings, so they are
-compared with the items before only where they end (:class:`FreeString`). From the language of other
-values the values of the items before are subtracted (:class:`DistinctItem`).
+With ``uniqueItems`` each item is remembered. Most strings are prefixes of other strings, so they
+are compared with the items before only where they end (:class:`FreeString`). From the language of
+other values the values of the items before are subtracted (:class:`DistinctItem`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from state_machines.grammar.boolean import counts_any_symbol, difference
-from state_machines.grammar.capture import (
-    Dispatch,
-    SuffixTest,
-    always,
-    captured,
-    goes_further,
-)
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
 from state_machines.grammar.nodes import Repetition, concatenation, literal, union
+from state_machines.grammar.remembered import (
+    Dispatch,
+    SuffixTest,
+    always,
+    goes_further,
+    remembered,
+)
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.word_lists import without_listed
 from state_machines.grammar.words import after_text, contains_word, list_words
@@ -102,7 +102,7 @@ class ArrayPlan:
         strings = encoded(words, JSON_STRING, b'"')
         return union(
             (
-                concatenation(literal(b'"'), captured(strings, FreeString(self, target, seen))),
+                concatenation(literal(b'"'), remembered(strings, FreeString(self, target, seen))),
                 _unless_empty(others, DistinctItem(self, target, seen)),
             )
         )
@@ -178,7 +178,7 @@ def _string_bounds(languages: Iterator[Node]) -> frozenset[int] | None:
 
 
 def _unless_empty(item: Node, dispatch: Dispatch) -> Node:
-    return EMPTY if item.is_empty else captured(item, dispatch)
+    return EMPTY if item.is_empty else remembered(item, dispatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ def _begins_another_item(suffix: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FreeString(DistinctItem):
-    """Maps a free string, captured after its opening quote, to the rest of the array.
+    """Maps a free string, remembered after its opening quote, to the rest of the array.
 
     The string affects only whether another string may end.
     """

@@ -2,7 +2,7 @@
 
 The state between two members is a :class:`MemberState`. :class:`RemainingMembers` expands it to the
 union of the next listed names, as a view of one shared trie (:class:`NameChoice`), of the unlisted
-names, which are captured so that none is written twice (:class:`UnlistedName`), and of the end.
+names, which are remembered so that none is written twice (:class:`UnlistedName`), and of the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
 from state_machines.caches import LruCache
-from state_machines.grammar.capture import Dispatch, SuffixTest, captured, goes_further
 from state_machines.grammar.lazy import Lazy, WordTransitions
 from state_machines.grammar.node import (
     EMPTY,
@@ -26,6 +25,7 @@ from state_machines.grammar.node import (
     intern_node,
 )
 from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.remembered import Dispatch, SuffixTest, goes_further, remembered
 from state_machines.grammar.symbols import ANY_BYTE, byte_set
 from state_machines.json_schema.objects.member_steps import MemberState, MemberSteps
 from state_machines.json_schema.objects.names import NameCell, NameTrie, name_trie
@@ -172,9 +172,9 @@ class RemainingMembers(Lazy):
         any_name = plan.syntax.any_name
         cell = None if any_name is None else plan.steps.any_name(state)
         if any_name is not None and cell is not None:
-            return captured(any_name, AnyName(plan, state, cell, "", candidates))
+            return remembered(any_name, AnyName(plan, state, cell, "", candidates))
         names = [
-            captured(plan.syntax.names(language), UnlistedName(plan, state, cell, example))
+            remembered(plan.syntax.names(language), UnlistedName(plan, state, cell, example))
             for cell, language, example in plan.steps.unlisted(state)
         ]
         if candidates:

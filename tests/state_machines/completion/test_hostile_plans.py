@@ -56,7 +56,7 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
     "conjunctions": lambda ref: {
         "allOf": [{"type": "array", "prefixItems": [ref, ref]}, {"minItems": 2}]
     },
-    "captured names": lambda ref: {
+    "remembered names": lambda ref: {
         "type": "object",
         "additionalProperties": ref,
         "minProperties": 2,

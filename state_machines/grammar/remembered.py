@@ -1,7 +1,7 @@
-"""Captured words: what follows depends on the word that was matched.
+"""Remembered words: what follows depends on the word that was matched.
 
 That no two members of an object have the same name, or no two items of an array the same value, is
-not a regular property. A :class:`Captured` node matches a lexeme, records the bytes, and passes
+not a regular property. A :class:`Remembered` node matches a lexeme, records the bytes, and passes
 them to a :class:`Dispatch`, which returns the continuation.
 
 Masks cannot evaluate the dispatch for every word of the lexeme. A dispatch therefore also describes
@@ -35,7 +35,7 @@ from state_machines.grammar.nodes import concatenation, union
 from state_machines.grammar.symbols import ANY_BYTE, bytes_in
 
 SuffixTest: TypeAlias = "Callable[[bytes], bool]"
-"""Whether a suffix, the bytes that a token writes beyond a captured word, is context-dependent."""
+"""Whether a suffix, the bytes that a token writes behind a remembered word, depends on the word."""
 
 
 def always(suffix: bytes) -> bool:
@@ -50,7 +50,7 @@ def goes_further(suffix: bytes) -> bool:
 
 
 class Dispatch(ABC):
-    """Maps captured words to continuations: exceptions, and a default for all other words."""
+    """Maps remembered words to continuations: exceptions, and a default for all other words."""
 
     __slots__ = ("_joined",)
 
@@ -64,11 +64,11 @@ class Dispatch(ABC):
     @property
     @abstractmethod
     def transient(self) -> TransientDerivatives:
-        """Where the derivatives within the captured word are stored."""
+        """Where the derivatives within the remembered word are stored."""
 
     @abstractmethod
     def after(self, word: bytes) -> Node:
-        """Return the continuation of a captured word, given by its bytes. Exact."""
+        """Return the continuation of a remembered word, given by its bytes. Exact."""
 
     @abstractmethod
     def default(self) -> Node | None:
@@ -132,8 +132,8 @@ class Dispatch(ABC):
         return joined
 
 
-class Captured(Node):
-    """A capture after the bytes ``written``; a non-empty word of ``lexeme`` follows."""
+class Remembered(Node):
+    """A remembered word after the bytes ``written``; a non-empty word of ``lexeme`` follows."""
 
     __slots__ = ("dispatch", "lexeme", "written")
 
@@ -187,7 +187,7 @@ class Captured(Node):
         return first
 
     def derivative(self, byte: int) -> Node:
-        """Return the derivative by a byte. Not stored: captured words seldom repeat."""
+        """Return the derivative by a byte. Not stored: remembered words seldom repeat."""
         return self.compute_derivative(byte)
 
     def compute_derivative(self, byte: int) -> Node:
@@ -197,7 +197,7 @@ class Captured(Node):
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
         start = position
         position, target = self.lexeme.run_derivative(text, position)
-        return position, captured(target, self.dispatch, self.written + text[start:position])
+        return position, remembered(target, self.dispatch, self.written + text[start:position])
 
     def release(self) -> Iterable[Node]:
         joined = self.dispatch.release()
@@ -205,22 +205,21 @@ class Captured(Node):
         return found if joined is None else (*found, joined)
 
     def _after_byte(self, byte: int, target: Node) -> Node:
-        return captured(target, self.dispatch, self.written + bytes((byte,)))
+        return remembered(target, self.dispatch, self.written + bytes((byte,)))
 
 
-def captured(lexeme: Node, dispatch: Dispatch, written: bytes = b"") -> Node:
+def remembered(lexeme: Node, dispatch: Dispatch, written: bytes = b"") -> Node:
     """Return the node that matches a lexeme and continues as a dispatch says.
 
     Args:
-        lexeme: The language of the rest of the captured word.
-        dispatch: Maps the whole captured word to its continuation.
-        written: The bytes that have been captured already.
+        lexeme: The language of the rest of the remembered word.
+        dispatch: Maps the whole remembered word to its continuation.
+        written: The bytes that have been read already.
     """
     if lexeme is EMPTY:
         return EMPTY
     if lexeme is EPSILON:
         return dispatch.after(written)
-    node = intern_node(
-        (Captured, written, id(lexeme), dispatch.key), lambda: Captured(written, lexeme, dispatch)
-    )
+    key = Remembered, written, id(lexeme), dispatch.key
+    node = intern_node(key, lambda: Remembered(written, lexeme, dispatch))
     return union((dispatch.after(written), node)) if lexeme.nullable else node
