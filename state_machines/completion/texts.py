@@ -314,9 +314,11 @@ class Plan:
         return Plan(tokens, len(tokens), self._at + 1)
 
     def _all(self) -> tuple[int, ...]:
-        if not isinstance(self._tokens, tuple):
-            self._tokens = tuple(self._tokens())
-        return self._tokens
+        # Read once: another thread may list them meanwhile.
+        tokens = self._tokens
+        if not isinstance(tokens, tuple):
+            self._tokens = tokens = tuple(tokens())
+        return tokens
 
 
 COMPLETE = Plan((), 0)

@@ -141,7 +141,8 @@ class RowMasks:
         key = hasher.digest()
         known = self._seen.get(key)
         if known is None:
-            before = self._seen.get(before_key) if len(tokens) > 1 else None
+            # A prompt may have no tokens, as with ``inputs_embeds`` of transformers.
+            before = self._seen.get(before_key)
             text = self._empty if before is None else _after(before[0], int(tokens[-1]))
             known = self._seen.put(key, (text,))
         return known[0]

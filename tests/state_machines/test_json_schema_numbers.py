@@ -16,7 +16,11 @@ from judging import Judge
 from schema_checks import assert_texts
 from schema_strategies import examples
 
-from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+from state_machines import (
+    JsonSchemaStateMachine,
+    UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
+)
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.symbols import bytes_in
 from state_machines.json_schema.numbers.number_sets import MAX_INTEGER_DIGITS, Interval, NumberSet
@@ -72,6 +76,18 @@ def test_minus_zero_needs_negative_numbers() -> None:
 def test_empty_ranges_are_unsatisfiable(schema: Any) -> None:
     with pytest.raises(UnsatisfiableSchemaError):
         JsonSchemaStateMachine(schema)
+
+
+def test_many_ranges_may_be_excluded() -> None:
+    ranges = [{"minimum": 3 * number, "maximum": 3 * number + 1} for number in range(1000)]
+    schema = {"type": "number", "not": {"anyOf": ranges}}
+    assert_texts(schema, ["2", "1.5", "2999", "-1"], ["0", "1", "3", "2998"])
+
+
+def test_many_numbers_in_many_ranges_are_within_the_budget() -> None:
+    ranges = [{"minimum": 7 * number, "maximum": 7 * number + 2} for number in range(50)]
+    with pytest.raises(UnsupportedSchemaError):
+        JsonSchemaStateMachine({"enum": list(range(100_000)), "anyOf": ranges})
 
 
 decimals = st.builds(

@@ -246,9 +246,10 @@ class NumberSet:
         single = _NONE.union(*(numbers.exceptions for numbers in found if not numbers.intervals))
         others = [numbers for numbers in found if numbers.intervals]
         exceptions = single.union(*(numbers.exceptions for numbers in others))
-        spend(len(exceptions) * len(others) // 8)
+        intervals = [interval for numbers in others for interval in numbers.intervals]
+        spend(len(exceptions) * len(intervals) // 8)
         return cls._of(
-            (interval for numbers in others for interval in numbers.intervals),
+            intervals,
             exceptions,
             lambda number: number in single or any(number in each for each in others),
         )
@@ -280,6 +281,8 @@ class NumberSet:
         if other == ALL_NUMBERS:
             return self
         spend(INTERSECTION_STEPS * max(1, len(self.intervals) * len(other.intervals)))
+        spend(len(self.exceptions) * len(other.intervals) // 8)
+        spend(len(other.exceptions) * len(self.intervals) // 8)
         return NumberSet._of(
             (a & b for a in self.intervals for b in other.intervals),
             self.exceptions | other.exceptions,
@@ -287,11 +290,32 @@ class NumberSet:
         )
 
     def __invert__(self) -> NumberSet:
-        result = ALL_NUMBERS
+        spans = [each for each in self.intervals if each.step is None and not each.excluded_steps]
+        result = NumberSet.of(_gaps(spans))
         for interval in self.intervals:
-            result = result & NumberSet.of(interval.complement())
+            if interval.step is not None or interval.excluded_steps:
+                result = result & NumberSet.of(interval.complement())
         exceptions = result.exceptions | self.exceptions
         return NumberSet._of(result.intervals, exceptions, lambda number: number not in self)
+
+
+def _gaps(spans: Iterable[Interval]) -> Iterator[Interval]:
+    """Yield the gaps between intervals without steps.
+
+    The intersection of their complements takes a number of steps that grows with the square.
+    """
+    low: Fraction | None = None
+    low_open = False
+    for span in sorted(
+        spans, key=lambda each: (each.low is not None, each.low or 0, each.low_open)
+    ):
+        if span.low is not None:
+            yield Interval(low, span.low, low_open, not span.low_open)
+        if span.high is None:
+            return
+        if low is None or (span.high, not span.high_open) > (low, low_open):
+            low, low_open = span.high, not span.high_open
+    yield Interval(low, None, low_open)
 
 
 ALL_NUMBERS = NumberSet((Interval(),))

@@ -42,9 +42,9 @@ def expected(machine: object, tokens: list[int]) -> npt.NDArray[np.bool_]:
     return matcher.allowed_tokens()
 
 
-def test_tokens_of_the_first_call_are_the_prompt() -> None:
+@pytest.mark.parametrize("prompt", [[7, 7, token(b"b")], [token(b"a")], []])
+def test_tokens_of_the_first_call_are_the_prompt(prompt: list[int]) -> None:
     masks = RowMasks(RegexStateMachine("ab"), VOCABULARY)
-    prompt = [7, 7, token(b"b")]
     (first,) = masks.masks(ids(prompt))
     assert np.array_equal(first, expected(RegexStateMachine("ab"), []))
     (second,) = masks.masks(ids([*prompt, token(b"a")]))
