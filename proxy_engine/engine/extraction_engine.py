@@ -6,11 +6,11 @@ import contextlib
 import os
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 from state_machines.errors import UnsatisfiableSchemaError
 
-from ..checks import check_names, is_iterable, short_repr
+from ..checks import check_names, is_iterable, reusable, short_repr
 from ..errors import InvalidOptionError
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.chunks import Chunks
@@ -157,6 +157,8 @@ class ExtractionEngine(BatchEngine):
         """Check all arguments; the model does not run before."""
         reader = RecordReader(text, image)
         check_names(options, GenerationOptions.model_fields, GenerationOptions.name_hints)
+        # The check of the options and all records read them.
+        options = cast(OptionOverrides, reusable(options))
         if options.get("confidence") and "confidence" not in columns:
             columns = (*columns, "confidence")
         answers = AnswerFormat.of(response_format, prefix, options, columns, quotes=quotes)

@@ -18,7 +18,7 @@ from typing import Any, Unpack, cast
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 
-from ...checks import argument_names, check_names, short_repr
+from ...checks import argument_names, check_names, reusable, short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.outcomes import check_one_answer
@@ -212,7 +212,7 @@ def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     known = [*argument_names(GenerationOptions), *_LOADING]
     check_names(arguments, known)
-    options = {name: value for name, value in arguments.items() if name not in _LOADING}
+    options = reusable({name: arguments[name] for name in arguments if name not in _LOADING})
     check_one_answer(GenerationOptions().override(options))
     return options
 

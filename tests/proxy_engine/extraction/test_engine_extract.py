@@ -67,6 +67,19 @@ def test_values_equal_those_of_a_batch(tiny_engine: InferenceEngine) -> None:
     assert results.values == [result.parsed for result in batch]
 
 
+def test_iterators_as_options_apply_to_all_records(tiny_engine: InferenceEngine) -> None:
+    seven = tiny_engine.tokenizer.encode("7")[-1]
+    texts = ["a", "b"]
+    biases: Any = zip([seven], [1e4], strict=True)
+    assert tiny_engine.extract(texts, Literal[3, 5, 7], logit_bias=biases, **OPTIONS).values == [
+        7,
+        7,
+    ]
+    stop: Any = iter(["7"])
+    with pytest.raises(InvalidOptionError, match="stop strings end free text"):
+        tiny_engine.extract(texts, Literal[3, 5, 7], stop=stop, **OPTIONS)
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
