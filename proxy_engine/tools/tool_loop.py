@@ -26,7 +26,7 @@ from ..conversation.content import (
 )
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, to_interactions
-from ..errors import InvalidOptionError, ToolArgumentsError
+from ..errors import InvalidOptionError, MediaError, ToolArgumentsError
 from ..results.generation import GenerationResult
 from ..runtime.tracing import tool_span
 from .choice import ToolChoice, resolve_tools
@@ -69,7 +69,7 @@ class ToolLoop(Generic[A]):
 
     A tool's string result is passed to the model as it is, an image or a recording as content, and
     another result as JSON. An exception of a tool, arguments that it does not accept, and a medium
-    that the model does not read are passed as ``{"error": …}``, and the
+    that the model does not read or that cannot be read are passed as ``{"error": …}``, and the
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
     A call with the tool and the arguments of an earlier call is not run again: its message has the
@@ -81,7 +81,8 @@ class ToolLoop(Generic[A]):
         tool_choice: The tool choice of the first answer; later answers may call tools or not.
         max_rounds: Maximum number of answers with tool calls. The next answer has tool choice
             ``"none"``, so the loop always ends with an answer.
-        on_turn: Called with each new message.
+        on_turn: Called with each new message, and with the message that replaces a medium which
+            cannot be read.
         media: The kinds of media that the model reads: ``"image"``, ``"audio"``.
 
     Raises:
@@ -117,6 +118,8 @@ class ToolLoop(Generic[A]):
         self._choice = ToolChoice.of(tool_choice, self.tools)
         self._conversation = to_interactions(prompt)
         self._is_over = False
+        # The number of messages up to the last answer; the results of its calls follow.
+        self._answered = len(self._conversation)
         self._rounds = 0
         self._pending: list[ToolCall] = []
         self._outcomes: dict[tuple[str, str], tuple[Content, bool]] = {}
@@ -129,7 +132,11 @@ class ToolLoop(Generic[A]):
     def run(self, generate: Generate[A]) -> ToolRun[A]:
         """Run the loop with a function that returns an answer, whose exceptions are raised."""
         while True:
-            result = generate(tuple(self._conversation), self._choice)
+            try:
+                result = generate(tuple(self._conversation), self._choice)
+            except MediaError as error:
+                self._refuse_media(error)
+                continue
             for call, tool in self._calls_of(result):
                 with self._outcome_of(call) as values:
                     values.append(tool.invoke(call.arguments))
@@ -139,7 +146,11 @@ class ToolLoop(Generic[A]):
     async def arun(self, generate: AsyncGenerate[A]) -> ToolRun[A]:
         """:meth:`run` for event loops; tools that are not async run on a thread."""
         while True:
-            result = await generate(tuple(self._conversation), self._choice)
+            try:
+                result = await generate(tuple(self._conversation), self._choice)
+            except MediaError as error:
+                self._refuse_media(error)
+                continue
             for call, tool in self._calls_of(result):
                 with self._outcome_of(call) as values:
                     values.append(await tool.ainvoke(call.arguments))
@@ -153,6 +164,7 @@ class ToolLoop(Generic[A]):
         have a result at once.
         """
         self._add(result.to_interaction())
+        self._answered = len(self._conversation)
         calls = self._conversation[-1].tool_calls
         if not calls or result.finish_reason == "cancelled":
             # A cancelled answer runs no tools.
@@ -188,6 +200,21 @@ class ToolLoop(Generic[A]):
             content, is_error = _failure(call, error), True
         self._finish(call, content, is_error=is_error)
 
+    def _refuse_media(self, error: MediaError) -> None:
+        """Put an error in place of the media in the latest results; without media, raise it."""
+        results = self._conversation[self._answered :]
+        media = [any(isinstance(part, _MEDIA) for part in turn.content) for turn in results]
+        if not any(media):
+            raise error
+        del self._conversation[self._answered :]
+        calls = {call.id: call for call in self._conversation[-1].tool_calls}
+        for turn, has_media in zip(results, media, strict=True):
+            if has_media:
+                call = calls[turn.tool_call_id or ""]
+                self._finish(call, _failure(call, error), is_error=True)
+            else:
+                self._conversation.append(turn)
+
     def _ended(self, result: A) -> ToolRun[A]:
         return ToolRun(result, tuple(self._conversation), self._rounds, tuple(self._pending))
 
@@ -213,6 +240,7 @@ class ToolLoop(Generic[A]):
             self._on_turn(turn)
 
 
+_MEDIA = (ImageContent, AudioContent)
 _REPEATED = "This call was made before, so it was not run again. "
 
 

@@ -19,6 +19,7 @@ from proxy_engine import (
     Interaction,
     InvalidOptionError,
     InvalidToolError,
+    MediaError,
     PromptError,
     TextContent,
     Tool,
@@ -254,6 +255,29 @@ def test_picture_of_a_tool_is_content_for_a_model_that_reads_it() -> None:
     loop: ToolLoop[Any] = ToolLoop("?", [give])
     done = loop.run(lambda *_: next(answers))
     assert done.conversation[2].content == (PICTURE,)
+
+
+@both
+def test_damaged_picture_of_a_tool_is_an_error_for_the_model(is_async: bool) -> None:
+    class Reading(Script):
+        def __call__(self, conversation: Sequence[Interaction], choice: ToolChoice) -> Answered:
+            if any(PICTURE in turn.content for turn in conversation):
+                raise MediaError("the image is damaged")
+            return super().__call__(conversation, choice)
+
+    def look() -> Any:
+        return PICTURE
+
+    calls = [ToolCall("a", "add", {"x": 1}), ToolCall("b", "look", {})]
+    script = Reading([Answered(tool_calls=calls), Answered("ok")])
+    done = run(script, "?", [look, add], is_async=is_async)
+    assert [turn.text for turn in done.conversation[2:4]] == [
+        "1",
+        '{"error": "MediaError: the image is damaged"}',
+    ]
+    assert done.conversation[3].metadata == {"is_error": True}
+    with pytest.raises(MediaError):
+        run(Reading([]), [Interaction("user", [PICTURE])], [look], is_async=is_async)
 
 
 @pytest.mark.parametrize(
