@@ -169,20 +169,14 @@ class TermEvaluator(TermTable):
         Raises:
             SchemaError: A schema is malformed or unsupported, or applies itself to the same value.
         """
-        return self._once(term, self._values, self._thread.values, self._evaluate)
-
-    def _once(
-        self, term: Term, known: dict[Term, T], active: dict[Term, int], make: Callable[[Term], T]
-    ) -> T:
-        """Return a result for a term, made when it is first needed."""
-        found = known.get(term)
-        if found is None:
-            self._enter(term, active)
+        known = self._values.get(term)
+        if known is None:
+            active = self._enter(term, self._thread.values)
             try:
-                found = known.setdefault(term, make(term))
+                known = self._values.setdefault(term, self._evaluate(term))
             finally:
                 del active[term]
-        return found
+        return known
 
     def strings(self, term: Term) -> Node:
         """Return the strings of a term, as a language of code points.
@@ -191,7 +185,15 @@ class TermEvaluator(TermTable):
         evaluated. :meth:`take_terms_read_for_strings` returns the terms whose other keywords are
         still unread.
         """
-        return self._once(term, self._strings, self._thread.strings, self._evaluate_strings)
+        # As above, and no function of both: it would take a frame at each level of a schema.
+        known = self._strings.get(term)
+        if known is None:
+            active = self._enter(term, self._thread.strings)
+            try:
+                known = self._strings.setdefault(term, self._evaluate_strings(term))
+            finally:
+                del active[term]
+        return known
 
     def take_terms_read_for_strings(self) -> list[Term]:
         """Return the terms whose strings this thread has read since the last call."""
@@ -310,7 +312,7 @@ class TermEvaluator(TermTable):
         finally:
             thread.query_depth -= 1
 
-    def _enter(self, term: Term, active: dict[Term, int]) -> None:
+    def _enter(self, term: Term, active: dict[Term, int]) -> dict[Term, int]:
         """Note that the evaluation of a term begins.
 
         Raises:
@@ -319,7 +321,7 @@ class TermEvaluator(TermTable):
         thread = self._thread
         if term not in active:
             active[term] = thread.query_depth
-            return
+            return active
         if active[term] < thread.query_depth:
             raise _CyclicQueryError
         terms = (*reversed(thread.strings), *reversed(thread.values))
