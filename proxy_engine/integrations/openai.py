@@ -7,9 +7,10 @@ takes ``http_client(engine)`` or ``async_http_client(engine)``.
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from functools import cache
 from typing import Any
+
+import httpx2
 
 from ..engine.inference_engine import InferenceEngine
 from ..runtime.extras import requires_extra
@@ -23,19 +24,17 @@ with requires_extra("openai", purpose="engine.openai()"):
 _CLIENT_OPTIONS: dict[str, Any] = {"base_url": BASE_URL, "api_key": API_KEY, "max_retries": 0}
 
 
-class EngineTransport(nullcontext[None]):
+class EngineTransport(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
     """A transport of ``httpx`` and ``httpx2``, synchronous and asynchronous.
 
     A stream of the response receives each token as it is generated. Closing it cancels the request.
-
-    As a context it does nothing, since there is no connection.
+    There is no connection, so closing the transport does nothing.
 
     Args:
-        engine: The engine. Closing the transport does not close it.
+        engine: The engine.
     """
 
     def __init__(self, engine: InferenceEngine) -> None:
-        super().__init__()
         self._application: Application = engine.application
 
     def handle_request(self, request: Any) -> Any:
@@ -51,12 +50,6 @@ class EngineTransport(nullcontext[None]):
         head, body = await self._application.asend(_call(request, await request.aread()))
         stream = _streams(library)[1](body)
         return library.Response(head["status"], headers=head["headers"], stream=stream)
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
-
-    async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
 
 
 def http_client(engine: InferenceEngine) -> openai.DefaultHttpxClient:

@@ -168,6 +168,16 @@ def test_streams_have_each_token_as_it_is_generated(
     wait_until(runs_nothing(engine))
 
 
+def test_transport_is_the_value_of_its_context(engine: InferenceEngine) -> None:
+    async def enter() -> object:
+        async with EngineTransport(engine) as transport:
+            return transport
+
+    with EngineTransport(engine) as transport:
+        assert isinstance(transport, EngineTransport)
+    assert isinstance(asyncio.run(enter()), EngineTransport)
+
+
 @pytest.mark.parametrize("library", ["openai", "httpx"])
 @pytest.mark.parametrize("end", ["close", "drop"])
 def test_ended_stream_cancels_its_request(engine: InferenceEngine, library: str, end: str) -> None:
