@@ -135,9 +135,13 @@ def residual_logits(log_p: mx.array, log_q: mx.array) -> mx.array:
 def verify_draft(log_p: mx.array, log_q: mx.array, is_drafted: mx.array, key: mx.array) -> mx.array:
     """Accept a drafted token, or draw another one from the residual distribution.
 
+    A token x is accepted with probability min(1, p(x) / q(x)), so that the result has the
+    distribution p (Leviathan et al. 2023, "Fast inference from transformers via speculative
+    decoding", theorem 1).
+
     Args:
-        log_p: The target's distribution.
-        log_q: The distribution that the token was drawn from.
+        log_p: The target's distribution: log-probabilities, float32, shape (n,); ``-inf`` for 0.
+        log_q: The distribution that the token was drawn from, as ``log_p``.
         is_drafted: Whether a position is that of the drafted token; bool, shape (n,). True at most
             once; if nowhere, p of the token is 0, and it is rejected.
         key: A random key.

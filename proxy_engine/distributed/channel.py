@@ -186,7 +186,11 @@ class Message:
     has_failed: bool = False
 
     def encode(self) -> bytes:
-        """Return the message as JSON. Its arguments may contain objects and arrays."""
+        """Return the message as JSON. Its arguments may contain objects and arrays.
+
+        An array is stated by shape and type. Its values are broadcast by a collective operation, so
+        that rank 0 does not wait for the device.
+        """
         return json.dumps(
             [
                 self.operation,

@@ -52,7 +52,7 @@ class Launch:
 
 
 def detect_launch(environment: Mapping[str, str]) -> Launch:
-    """Return how the process was started.
+    """Return how the process was started, by the variables of ``mlx.launch`` or ``mpirun``.
 
     Args:
         environment: The environment variables of the process.

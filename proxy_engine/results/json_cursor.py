@@ -204,6 +204,9 @@ def _key(token: bytes) -> Hashable:
     return token if token in (b"true", b"false", b"null") else Unfinished(token)
 
 
+# Pydantic's parser parses the text from the start each time. So that the total cost is linear in
+# the length, every piece is parsed up to `_FREE` characters; beyond, only while all parses together
+# have read at most `_PASSES` times the text.
 _FREE = 4096
 _PASSES = 512
 
@@ -211,7 +214,11 @@ _UNFINISHED_NUMBER = re.compile(r"((?:^|[:,\[])\s*-?[0-9]+(?:\.[0-9]+)?)(?:\.|[e
 
 
 class PartialJson:
-    """A JSON text that grows piece by piece.
+    """A JSON text that grows piece by piece, and its value for display.
+
+    Strings appear as far as they are written, without incomplete escapes; numbers, ``true``,
+    ``false`` and ``null`` once they are valid; keys once they have a value. A number may get more
+    digits but never disappears.
 
     Attributes:
         value: The latest value, a new object each time.

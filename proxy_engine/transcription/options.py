@@ -12,7 +12,6 @@ from state_machines import RegexStateMachine
 from ..checks import OptionModel
 
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
-_Temperatures = Annotated[tuple[Temperature, ...], Field(min_length=1)]
 
 OnSeconds: TypeAlias = Callable[[float, float], None]
 """Called with the seconds that are transcribed and the seconds of the recording."""
