@@ -80,6 +80,11 @@ ACCEPTED = {
         ["a", "ac", "cb"],
     ),
     "negation binds tighter than repetition": ("start: A\nA: ~/a/{2} & /[ab]*/", ["bb"], []),
+    "white space of all kinds in parentheses": (
+        'start: ("a"\xa0| b\x0b"c"\u2028* )\nb: "b"',
+        ["a", "b", "bcc"],
+        ["c"],
+    ),
     "empty terminals": ('start: "a" | A\nA: /ab/ & /b/', ["a"], ["ab", "b"]),
     "substrings": (
         'start: "<" %regex {"substring_words": "a fine, day"} ">"',
@@ -136,6 +141,13 @@ def test_language(name: str) -> None:
         ("start: NUMBER", GrammarSyntaxError, 1, 8, "%import common.NUMBER"),
         ('start: A\nA: b\nb: "x"', GrammarSyntaxError, 2, 4, "inside a terminal"),
         ("start: A\nA: %json {}", GrammarSyntaxError, 2, 4, "inside a terminal"),
+        (
+            'start: "a"\n%ignore " " | %lark { start: "b" }',
+            GrammarSyntaxError,
+            2,
+            15,
+            "inside a terminal",
+        ),
         ("start: /a/ & /b/", GrammarSyntaxError, 1, 8, "upper case"),
         ('start: fooBar\nfooBar: "x"', GrammarSyntaxError, 1, 8, "upper case"),
         ('start: "a"{3,2}', GrammarSyntaxError, 1, 11, "out of order"),

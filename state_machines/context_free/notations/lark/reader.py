@@ -38,10 +38,10 @@ _SPACE = re.compile(r"(?:\s++|(?://|#)[^\n]*+)*+")
 _ALIAS = re.compile(r"->[ \t]*_?[A-Za-z][A-Za-z0-9_-]*")
 _SIMPLE_ITEM = re.compile(
     r"""(?>(_?(?:[a-z][a-z0-9_]*|[A-Z][A-Z0-9_]*))|("([^"\\\x00-\x1f\x7f\ud800-\udfff]*+)"))"""
-    r"(?![A-Za-z0-9_:.-])(?>[ \t\f\r]*)(?:([*+?])(?>[ \t\f\r]*))?+(?![*+?{~\n#/])"
+    r"(?![A-Za-z0-9_:.-])(?>[ \t\f\r]*)(?:([*+?])(?>[ \t\f\r]*))?+(?![*+?{~#/\s])"
 )
-"""A name or a plain string with at most one repetition operator, and the space behind it, which
-ends neither with the line nor with a comment. Most items are such; others take several steps."""
+"""A name or a plain string with at most one repetition operator, and the space behind it, which no
+comment and no other white space follows. Most items are such; others take several steps."""
 _COUNTS = re.compile(r"\{\s*+(-?[0-9]*+)\s*+(,?)\s*+(-?[0-9]*+)\s*+\}")
 _TILDE_COUNTS = re.compile(r"~\s*+(-?[0-9]++)(?:(\s*+\.\.\s*+)(-?[0-9]++))?")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")

@@ -94,7 +94,7 @@ class Nested(Expression):
     position: SourcePosition = field(compare=False)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Definitions:
     """All definitions of one grammar.
 
