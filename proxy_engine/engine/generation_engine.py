@@ -250,9 +250,8 @@ class GenerationEngine(EngineProperties):
                 message; and the options of ``GenerationOptions``.
         """
         loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
-        generate = partial(
-            self.generate, response_format=response_format, tools=loop.tools, **options
-        )
+        self._core.preparation.request("-", response_format, _last(options))
+        generate = partial(self.generate, response_format=response_format, **options)
         return loop.run(lambda turns, choice: generate(turns, tool_choice=choice))
 
     @overload
@@ -283,18 +282,26 @@ class GenerationEngine(EngineProperties):
     ) -> ToolRun[GenerationResult[Any]]:
         """:meth:`run_tools` for event loops; async tools are awaited."""
         loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
-        generate = partial(
-            self.agenerate, response_format=response_format, tools=loop.tools, **options
-        )
+        await self._core.aprepare("-", response_format, _last(options))
+        generate = partial(self.agenerate, response_format=response_format, **options)
         return await loop.arun(lambda turns, choice: generate(turns, tool_choice=choice))
 
 
 def _tool_loop(
     prompt: Prompt, tools: Iterable[Any], arguments: ToolLoopArguments, media: Collection[str]
-) -> tuple[ToolLoop[GenerationResult[Any]], OptionOverrides]:
-    """Return the loop, and the options of its requests."""
+) -> tuple[ToolLoop[GenerationResult[Any]], RequestArguments]:
+    """Return the loop, and the arguments of its requests."""
     options: dict[str, Any] = {**arguments}
     names = ToolLoopArguments.__annotations__.keys() - OptionOverrides.__annotations__
     given = {name: options.pop(name) for name in names & options.keys()}
     loop: ToolLoop[GenerationResult[Any]] = ToolLoop(prompt, tools, media=media, **given)
-    return loop, cast(OptionOverrides, reusable(options))
+    return loop, cast(RequestArguments, {**reusable(options), "tools": loop.tools})
+
+
+def _last(options: RequestArguments) -> RequestArguments:
+    """Return the arguments of an answer that may call no tool.
+
+    A loop may end with one. Its errors are raised before a tool runs, since the effects of tools
+    may be irreversible.
+    """
+    return {**options, "tool_choice": "none"}

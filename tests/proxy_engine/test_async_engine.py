@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 import pytest
 
-from proxy_engine import EngineClosedError, InferenceEngine, Interaction
+from proxy_engine import EngineClosedError, InferenceEngine, Interaction, MaxTokensTooSmallError
 
 YES = {"const": "yes"}
 
@@ -66,3 +66,18 @@ def test_tool_calls_carry_parsed_arguments(tiny_engine: InferenceEngine) -> None
     assert call.parsed is None
     (call,) = tiny_engine.generate("x", tools=[Strict], **arguments).tool_calls
     assert call.parsed is None
+
+
+def test_tool_is_not_run_if_the_answer_behind_it_cannot_fit(roomy_engine: InferenceEngine) -> None:
+    runs: list[str] = []
+
+    def pay() -> None:
+        runs.append("paid")
+
+    options: Any = {"response_format": Literal["a" * 300], "max_tokens": 100}
+    with pytest.raises(MaxTokensTooSmallError):
+        roomy_engine.run_tools("x", [pay], **options)
+    with pytest.raises(MaxTokensTooSmallError):
+        asyncio.run(roomy_engine.arun_tools("x", [pay], **options))
+    assert not runs
+    assert roomy_engine.run_tools("x", [], max_tokens=3).rounds == 0
