@@ -170,7 +170,8 @@ class TaggedNotation(Notation):
     @cached_property
     def _member(self) -> re.Pattern[str]:
         before, after, end = map(re.escape, (self.before_name, self.after_name, self.after_value))
-        return re.compile(f"{before}(.*?){after}(.*?){end}", re.DOTALL)
+        # A name goes on neither behind the end of a value nor, where no value ends, behind `after`.
+        return re.compile(f"{before}(?>((?:(?!{end}).)*?){after})(.*?){end}", re.DOTALL)
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         return _TaggedCompiler(self, schema, options).arguments()

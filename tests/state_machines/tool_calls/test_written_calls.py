@@ -57,6 +57,8 @@ def test_calls_of_both_forms_of_a_format_are_read() -> None:
         ("hermes", '<tool_call>{"name": "f", "arguments": {}} and', "the end of the calls"),
         ("gemma3", "```tool_code\nf(a=(1)\n```", "a parenthesis is not closed"),
         ("glm4_7", "<tool_call>f<arg_key>a</tool_call>", "a value does not end"),
+        ("glm4_7", "<tool_call>f<arg_key>a</arg_value></tool_call>", "a value does not end"),
+        ("seed_oss", f"<seed:tool_call><function=f><parameter={'a>' * 10**6}", "a value does not"),
         ("gemma4", "<|tool_call>call:f{a:1<tool_call|>", "a brace is not closed"),
     ],
 )
@@ -66,3 +68,11 @@ def test_unreadable_call_is_text_and_has_a_reason(name: str, text: str, reason: 
     assert error.position == 4
     assert reason in error.reason
     assert "".join(each for each in found if isinstance(each, str)) == f"So: {text}"
+
+
+def test_call_behind_an_unreadable_one_is_read() -> None:
+    text = "<tool_call>f<arg_key>a</arg_value></tool_call>"
+    member = "<arg_key>b</arg_key><arg_value>1</arg_value>"
+    found = list(split_calls(f"{text}<tool_call>g{member}</tool_call>", format_named("glm4_7")))
+    (call,) = (each for each in found if isinstance(each, WrittenCall))
+    assert (call.name, call.arguments) == ("g", member)
