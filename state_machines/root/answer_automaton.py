@@ -29,11 +29,11 @@ from state_machines.root.parts import (
     DistinctSubState,
     DistinctValue,
     Marker,
+    MarkerPrefixes,
     Part,
     SubState,
     Text,
     leaves,
-    proper_prefixes,
 )
 from state_machines.root.positions import FollowEntry, Position, Positions, Skipped, part_name
 from state_machines.vocabulary import Vocabulary
@@ -75,8 +75,7 @@ class Transition:
         marker: The marker that ends a free text.
         marker_length: The number of bytes of ``marker``.
         skipped_before_marker: Sub-states between the text and the marker.
-        prefixes: The proper prefixes of the markers that may end a free text. Bytes at the end of
-            the output that equal one may belong to the text or to a marker.
+        prefixes: The proper prefixes of the markers that may end a free text.
         is_distinct: Whether the value of the text must not come again. :meth:`after` adds it.
     """
 
@@ -87,7 +86,7 @@ class Transition:
     marker: Marker | None = None
     marker_length: int = 0
     skipped_before_marker: Skipped = ()
-    prefixes: frozenset[bytes] = frozenset()
+    prefixes: MarkerPrefixes | None = None
     is_distinct: bool = False
 
     def after(self, text: bytes) -> AutomatonState:
@@ -291,7 +290,7 @@ class AnswerAutomaton:
         ]
         strings = [*text.excluding, *(marker.text for marker, _ in closing)]
         excluded_starts = self._positions.leading_texts(alternatives)
-        prefixes = proper_prefixes(marker.text for marker, _ in closing)
+        prefixes = MarkerPrefixes(marker.text for marker, _ in closing)
         self._check_text(text, following)
         for marker, entry in closing:
             until = text_until(

@@ -166,11 +166,9 @@ class Attribution:
         histories = [thread.history for thread in self.threads]
         until = self._length
         for transition, _, history, _ in self.threads:
-            if prefixes := transition.prefixes:
+            if transition.prefixes is not None:
                 unread = self._bytes[max(history[-1][1] - self._start, 0) :]
-                sizes = range(min(max(map(len, prefixes)), len(unread)), 0, -1)
-                begun = next((size for size in sizes if unread[-size:] in prefixes), 0)
-                until = min(until, self._length - begun)
+                until = min(until, self._length - transition.prefixes.length_at_end(unread))
         if self._accepted is not None:
             histories.append(self._accepted)
         first, *others = histories or [()]

@@ -92,10 +92,25 @@ class Marker(Part):
             )
 
 
-def proper_prefixes(markers: Iterable[str]) -> frozenset[bytes]:
-    """Return the proper prefixes of the markers that may end a text."""
-    forms = [marker.encode() for marker in markers]
-    return frozenset(form[:size] for form in forms for size in range(1, len(form)))
+class MarkerPrefixes:
+    """The proper prefixes of the markers that may end a text.
+
+    Bytes at the end of the output that equal one may belong to the text or to a marker.
+    """
+
+    def __init__(self, markers: Iterable[str]) -> None:
+        forms = [marker.encode() for marker in markers]
+        self._prefixes = {form[:size] for form in forms for size in range(1, len(form))}
+        # Markers may have 64,000 bytes together, and each token asks.
+        self._max_length = max(map(len, self._prefixes), default=0)
+        self._last_bytes = {prefix[-1] for prefix in self._prefixes}
+
+    def length_at_end(self, text: bytes) -> int:
+        """Return the length of the longest prefix that ``text`` ends with."""
+        if not text or text[-1] not in self._last_bytes:
+            return 0
+        sizes = range(min(self._max_length, len(text)), 0, -1)
+        return next((size for size in sizes if text[-size:] in self._prefixes), 0)
 
 
 @dataclass(frozen=True, eq=False)
