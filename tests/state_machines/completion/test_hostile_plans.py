@@ -31,7 +31,8 @@ BYTEWISE = Vocabulary([*(bytes((b,)) for b in range(256)), b"end"], end_token_id
 FEW = Vocabulary([b"a", b'"', b"{", b"}", b"[", b"]", b":", b",", b"end"], end_token_ids=[8])
 # Fewer than by default, so that refusals take less time.
 PLAN_STEPS = 30_000
-MEMORY = 8 << 20
+MEMORY = 16 << 20
+"""Bytes. The table of all nodes may grow meanwhile, by up to 10 MB after other tests."""
 
 
 def doubling(wrap: Callable[[Any], Any], levels: int = 40) -> Any:
