@@ -199,15 +199,24 @@ def test_closing_fails_running_and_waiting_requests(tiny_model: Any, tiny_tokeni
     requests = [BatchRequest("x", options={"min_tokens": 400, "max_tokens": 400})] * 50
     with InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2) as engine:
         outcomes: list[Any] = []
-        reader = threading.Thread(target=lambda: outcomes.extend(engine.iter_batch(requests)))
+        errors: list[Any] = []
+
+        def read() -> None:
+            try:
+                outcomes.extend(engine.iter_batch(requests))
+            except EngineClosedError as error:
+                errors.append(error)
+
+        reader = threading.Thread(target=read)
         reader.start()
-        # Requests are queued one by one, while the first ones run.
+        # Requests are queued one by one, while the first ones run. One that is not queued yet when
+        # the engine is closed ends the batch.
         while engine.running_requests < 2 or not engine.queued_requests:
             time.sleep(0.001)
         engine.close()
         reader.join(timeout=20)
         assert not reader.is_alive()
-    errors = [item.error for item in outcomes if item.error is not None]
+    errors += [item.error for item in outcomes if item.error is not None]
     assert errors
     assert all(isinstance(error, EngineClosedError) for error in errors)
     assert engine.queued_requests == engine.running_requests == 0

@@ -64,7 +64,13 @@ def test_requests_with_images_and_schemas_draft_with_a_head(tmp_path: Path) -> N
             return completion
 
         plain, drafted = answer("off"), answer(always)
-        fields = {"model": "", "speculation": always, "max_tokens": 9, "stream": False}
+        fields = {
+            "model": "",
+            "speculation": always,
+            "max_tokens": 9,
+            "stream": False,
+            "temperature": 0,
+        }
         messages = [{"role": "user", "content": "ab"}]
         counts = {}
         for path, more, keys in (
