@@ -129,7 +129,7 @@ def lead_or_follow(member: Member | None = None) -> Leader:
 def load_on_all_ranks(
     leader: Leader, model: str | os.PathLike[str] | None, options: LoadOptions
 ) -> LoadedModel:
-    """Load a model, of which each rank holds a shard.
+    """Load a model that is sharded over all ranks.
 
     To be called on rank 0, on the thread that will run the model.
 

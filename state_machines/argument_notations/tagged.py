@@ -170,7 +170,7 @@ class TaggedNotation(Notation):
     @cached_property
     def _member(self) -> re.Pattern[str]:
         before, after, end = map(re.escape, (self.before_name, self.after_name, self.after_value))
-        # A name goes on neither behind the end of a value nor, where no value ends, behind `after`.
+        # No name contains `end`. The group is atomic: without `end`, a match fails after one scan.
         return re.compile(f"{before}(?>((?:(?!{end}).)*?){after})(.*?){end}", re.DOTALL)
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:

@@ -10,9 +10,9 @@ allowed tokens of a configuration are
 * where the lexeme may be empty, the tokens that the continuation allows.
 
 A token is allowed in the state if it is allowed in one of its configurations, so the mask is the
-union of these sets. With remembered words the continuation is a default. It is exact except for two
-kinds of tokens: those with a context-dependent suffix, and those that complete an exception. Both
-are removed from the sets above and checked separately by the derivative of the whole state.
+union of these sets. With remembered words the continuation is a default. It is exact except for
+tokens with a context-dependent suffix, and for tokens that complete an exception. Both are removed
+from the sets above and checked separately by the derivative of the whole state.
 """
 
 from __future__ import annotations

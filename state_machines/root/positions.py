@@ -137,7 +137,7 @@ class Positions:
 
     def skipped_to_end(self, position: Position) -> Skipped | None:
         """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
-        # After free text the entries include all that follows what may be empty.
+        # After free text, the entries include what follows the sub-states that may be empty.
         ends = (entry.skipped for entry in self.follow(position, True) if entry.part is None)
         return next(ends, None)
 

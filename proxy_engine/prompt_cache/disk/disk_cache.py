@@ -334,7 +334,7 @@ def _average(average: float | None, value: float) -> float:
 
 
 class DiskWriter:
-    """Runs jobs in order on a thread of its own. The queue is bounded: jobs beyond it are refused.
+    """Runs jobs in order on its own thread. A full queue refuses further jobs.
 
     The first error of a job is logged and disables the writer.
 

@@ -19,7 +19,7 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OtherName:
-    """What a field of another server stands for.
+    """The field that a field of another server sets.
 
     Attributes:
         field: Our name.
