@@ -35,9 +35,8 @@ import jsonschema
 import pydantic
 
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
-from state_machines.errors import has_surrogate
+from state_machines.errors import SchemaError, has_surrogate
 from state_machines.json_schema.machine import AdditionalProperties
-from state_machines.pydantic_schemas import ClosedJsonSchema
 from state_machines.quotes import SUBSTRING_OF
 from state_machines.root import (
     Part,
@@ -46,6 +45,7 @@ from state_machines.root import (
     leaves,
 )
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
+from state_machines.type_readers.pydantic_reader import pydantic_schema
 
 from ..checks import read_json, short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
@@ -320,11 +320,14 @@ def type_schema(response_format: Any) -> tuple[pydantic.TypeAdapter[Any], Any]:
 
     Raises:
         InvalidResponseFormatError: Pydantic has no schema for it.
+        SchemaError: No JSON is read as a part of the type.
     """
     try:
         is_adapter = isinstance(response_format, pydantic.TypeAdapter)
         adapter = response_format if is_adapter else pydantic.TypeAdapter[Any](response_format)
-        return adapter, adapter.json_schema(schema_generator=ClosedJsonSchema)
+        return adapter, pydantic_schema(adapter).schema
+    except SchemaError:
+        raise
     except Exception as error:
         # A type's own code, called for its schema, may raise anything.
         raise InvalidResponseFormatError(

@@ -18,7 +18,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaWarningKind
 
-from state_machines.pydantic_schemas import ClosedJsonSchema
+from state_machines.type_readers.pydantic_reader import OptionalDefaults
 
 from ..checks import problems_in, read_json, short_repr
 from ..errors import InvalidToolError
@@ -313,7 +313,7 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
     return (parsed.description or "").strip(), parameters
 
 
-class _ToolJsonSchema(ClosedJsonSchema):
+class _ToolJsonSchema(OptionalDefaults):
     # The model may omit a parameter whose default is not JSON.
     ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {  # type: ignore[misc]
         "skipped-choice",

@@ -66,9 +66,9 @@ def machine_of(output: object) -> StateMachine:
 def _schema_of(output: object) -> Any:
     for method in ("model_json_schema", "json_schema"):
         if callable(make := getattr(output, method, None)):
-            from state_machines.pydantic_schemas import ClosedJsonSchema  # noqa: PLC0415
+            from state_machines.type_readers.pydantic_reader import PydanticReader  # noqa: PLC0415
 
-            return make(schema_generator=ClosedJsonSchema)
+            return make(schema_generator=PydanticReader)
     raise InvalidArgumentError(
         f"a {type(output).__name__} is no output",
         argument="output",

@@ -42,7 +42,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from state_machines import JsonSchemaStateMachine
 from state_machines.grammar.node import Node
 from state_machines.grammar.shortest import shortest_word
-from state_machines.pydantic_schemas import ClosedJsonSchema
+from state_machines.type_readers.pydantic_reader import PydanticReader
 
 VOCABULARY = small_vocabulary()
 D = decimal.Decimal
@@ -397,7 +397,7 @@ def test_generated_decimals_validate(
     constraints: dict[str, Any], values: list[str], others: list[str]
 ) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(Annotated[decimal.Decimal, Field(**constraints)])
-    machine = JsonSchemaStateMachine(adapter.json_schema(schema_generator=ClosedJsonSchema))
+    machine = JsonSchemaStateMachine(adapter.json_schema(schema_generator=PydanticReader))
     for text in (*values, *(written(machine, Random(seed)) for seed in range(8))):
         assert machine.matches(text)
         adapter.validate_json(text)

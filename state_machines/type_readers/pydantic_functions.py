@@ -1,0 +1,78 @@
+"""Functions that validate values of pydantic's types, by name, with the texts that they read.
+
+A function of the user cannot be masked. The functions of pydantic itself are known: they restrict
+a string to a language, restrict nothing, or depend on something outside of the text. Observed with
+pydantic 2.14.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.types import Base64Encoder, Base64UrlEncoder
+
+from state_machines.type_readers.marks import GAPS, Schema, note
+from state_machines.type_readers.pydantic_scalars import language
+
+_LANGUAGES: Mapping[str, Schema] = {
+    "EmailStr._validate": {**language("email"), "format": "email"},
+    "NameEmail._validate": {**language("name_email"), "format": "name-email"},
+    "ByteSize._validate": {"anyOf": [{"type": "integer", "minimum": 0}, language("bytesize")]},
+    "validate_str_is_valid_iana_tz": language("zoneinfo"),
+    "pattern_str_validator": {**language("python_pattern"), "format": "regex"},
+    "pattern_bytes_validator": {**language("python_pattern"), "format": "regex"},
+}
+"""The schemas of strings that a function reads; they replace the schema of its input."""
+
+_ENCODINGS: Mapping[tuple[str, object], Schema] = {
+    ("EncodedBytes.decode", Base64Encoder): language("bytes", encoding="Base64Bytes"),
+    ("EncodedBytes.decode", Base64UrlEncoder): language("bytes", encoding="Base64UrlBytes"),
+    ("EncodedStr.decode_str", Base64Encoder): language("bytes", encoding="Base64Str"),
+    ("EncodedStr.decode_str", Base64UrlEncoder): language("bytes", encoding="Base64UrlStr"),
+}
+
+_OUTSIDE: Mapping[str, str] = {
+    "PathType.validate_file": "the file exists",
+    "PathType.validate_directory": "the directory exists",
+    "PathType.validate_new": "the path does not exist, and its parent does",
+    "PathType.validate_socket": "the path is a socket",
+    "import_string": "the name can be imported",
+}
+"""Requirements that depend on more than the text."""
+
+_OWN_MODULES = ("pydantic.", "pydantic_core", "ipaddress")
+
+
+def read_by_function(core: Mapping[str, Any], schema: Schema) -> Schema:
+    """Return the schema of the texts that a function accepts.
+
+    Args:
+        core: A core schema of a kind ``function-*``.
+        schema: The schema of the function's input.
+    """
+    function = core["function"]["function"]
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    module = getattr(function, "__module__", None) or type(function).__module__
+    if not module.startswith(_OWN_MODULES):
+        return note(schema, GAPS, f"the validator {name} of the type")
+    if name in _OUTSIDE:
+        return note(schema, GAPS, _OUTSIDE[name])
+    if name in _LANGUAGES:
+        return _with_language(schema, _LANGUAGES[name])
+    if name.startswith(("EncodedBytes.", "EncodedStr.")):
+        encoder = getattr(getattr(function, "__self__", None), "encoder", None)
+        found = _ENCODINGS.get((name, encoder))
+        if found is None:
+            return note(schema, GAPS, f"the encoder {encoder!r} of the type")
+        return _with_language(schema, found)
+    return schema
+
+
+def _with_language(schema: Schema, language: Schema) -> Schema:
+    """Return the schema of a language, with the annotations of another schema."""
+    kept = ("title", "description", "examples", "format", "deprecated", "default")
+    return {**language, **{name: schema[name] for name in kept if name in schema}}

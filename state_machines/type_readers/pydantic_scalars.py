@@ -1,0 +1,392 @@
+"""Rows of pydantic's core schemas that are read from numbers and strings.
+
+Each function returns the JSON Schema of the texts that the validator of one kind reads, given the
+reader and the core schema. Observed with pydantic 2.14.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import SchemaValidator, to_jsonable_python
+
+from state_machines.errors import UnsatisfiableSchemaError
+from state_machines.type_readers.marks import LEFT_OUT, Schema, note
+
+if TYPE_CHECKING:
+    from state_machines.type_readers.pydantic_reader import PydanticReader
+
+Core = Mapping[str, Any]
+
+BOUNDS = ("ge", "gt", "le", "lt")
+_KEYWORDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}
+_LENGTHS = ("min_length", "max_length")
+
+_EXACT_DIGITS = 15
+"""Different decimals with up to 15 digits are different doubles, which JSON numbers are read as."""
+
+_DISTINCT_STEP, _DISTINCT_LIMIT = 1e-6, 1e9
+"""Multiples of the step below the limit have at most 15 digits."""
+
+_DAY = datetime.timedelta(days=1)
+
+
+def language(name: str, **arguments: Any) -> Schema:
+    """Return the schema of strings in a language; arguments that are ``None`` are left out."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return {"type": "string", "x-reader-language": {"language": name, **given}}
+
+
+# Numbers
+
+
+def integer(reader: PydanticReader, core: Core) -> Schema:
+    """``int``: digits; pydantic reads no integer from ``1e2``, and at most 4,300 digits."""
+    return {"type": "integer", **_number_keywords(core, _as_integer)}
+
+
+def number(reader: PydanticReader, core: Core) -> Schema:
+    """``float``: numbers, which are rounded to a double before they are compared."""
+    schema: Schema = {"type": "number", **_number_keywords(core, float)}
+    return _distinct_numbers(schema) if reader.is_canonical else schema
+
+
+def _number_keywords(core: Core, convert: Any) -> Schema:
+    bounds = {name: convert(core[name]) for name in _KEYWORDS if core.get(name) is not None}
+    return {_KEYWORDS[name]: bound for name, bound in bounds.items() if not _is_infinite(bound)}
+
+
+def _is_infinite(bound: Any) -> bool:
+    return isinstance(bound, float) and math.isinf(bound)
+
+
+def _as_integer(bound: Any) -> int | float:
+    whole = isinstance(bound, int) or (math.isfinite(bound) and bound == int(bound))
+    return int(bound) if whole else float(bound)
+
+
+def _distinct_numbers(schema: Schema) -> Schema:
+    """Return the numbers of a schema for which different texts are different doubles."""
+    bounds = (schema.get(keyword) for keyword in _KEYWORDS.values() if keyword != "multipleOf")
+    if any(bound is not None and abs(bound) >= _DISTINCT_LIMIT for bound in bounds):
+        grid: Schema = {"type": "integer", "minimum": -(2**53), "maximum": 2**53}
+    else:
+        limits = {"minimum": -_DISTINCT_LIMIT, "maximum": _DISTINCT_LIMIT}
+        grid = {"multipleOf": _DISTINCT_STEP, **limits}
+    return {**schema, "allOf": [grid]}
+
+
+def decimal(reader: PydanticReader, core: Core) -> Schema:
+    """``Decimal``: numbers that are exact as doubles, and their texts.
+
+    A number is read as a double, and converted by its shortest text.
+    """
+    bounds = {name: core.get(name) for name in (*BOUNDS, "multiple_of")}
+    digits, places = core.get("max_digits"), core.get("decimal_places")
+    texts = language(
+        "decimal",
+        max_digits=digits,
+        decimal_places=places,
+        canonical=reader.is_canonical or None,
+        **{name: None if bound is None else str(bound) for name, bound in bounds.items()},
+    )
+    if reader.is_canonical:
+        return texts
+    numbers: Schema = {"type": "number", **_number_keywords(core, float)}
+    return {"anyOf": [*_decimal_numbers(numbers, digits, places), texts]}
+
+
+def _decimal_numbers(number: Schema, digits: int | None, places: int | None) -> Iterator[Schema]:
+    """Yield the schemas of numbers with a maximum of digits and decimal places.
+
+    Numbers that are not exact as doubles are left out, and so are those whose schema would be
+    long.
+
+    Args:
+        number: The schema of numbers with the other constraints.
+        digits: The number of digits; ``None`` for any.
+        places: The number of digits behind the point; ``None`` for any.
+    """
+    if digits is None and "multipleOf" not in number:
+        yield number if places is None else _limited(number, None, places)
+        return
+    if digits is None or places is None or digits > _EXACT_DIGITS:
+        return
+    whole = max(digits - places, 0)
+    # The more digits are before the point, the fewer are behind it.
+    for count in range(digits - whole, min(places, digits) + 1):
+        limited = _limited(number, min(whole, digits - count), count)
+        # pydantic counts the digit of a zero as one before the point.
+        yield limited if whole else {**limited, "not": {"const": 0}}
+
+
+def _limited(number: Schema, before: int | None, behind: int) -> Schema:
+    """Return the schema of those numbers with limited digits before and behind the point."""
+    limited: Schema = dict(number)
+    step = 1 if behind == 0 else float(f"1e-{behind}")
+    if "multipleOf" not in limited:
+        limited["multipleOf"] = step
+    elif _places(limited["multipleOf"]) > behind:
+        limited["allOf"] = [{"multipleOf": step}]
+    if before is not None:
+        end = 10**before
+        limited["exclusiveMinimum"] = max(limited.get("exclusiveMinimum", -end), -end)
+        limited["exclusiveMaximum"] = min(limited.get("exclusiveMaximum", end), end)
+    return limited
+
+
+def _places(number: float) -> int:
+    """Return the number of digits behind the point."""
+    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
+    return max(-int(exponent), 0)
+
+
+def fraction(reader: PydanticReader, core: Core) -> Schema:
+    """``Fraction``: texts, and numbers, which are exact as fractions of their doubles."""
+    bounds = {name: None if core.get(name) is None else str(core[name]) for name in BOUNDS}
+    texts = {**language("fraction", **bounds), "format": "fraction"}
+    if reader.is_canonical:
+        return texts
+    return {"anyOf": [{"type": "number", **_number_keywords(core, float)}, texts]}
+
+
+def complex_number(reader: PydanticReader, core: Core) -> Schema:
+    """``complex``: a text that Python's ``complex`` reads, or a number."""
+    texts = language("complex")
+    return texts if reader.is_canonical else {"anyOf": [texts, {"type": "number"}]}
+
+
+# Strings
+
+
+def text(reader: PydanticReader, core: Core) -> Schema:
+    """``str``: stripped, then measured, matched by the pattern, and converted to a case."""
+    config = reader.config
+    length = [core.get(name) for name in _LENGTHS]
+    if length[0] is None:
+        length[0] = config.get("str_min_length") or None
+    if length[1] is None:
+        length[1] = config.get("str_max_length")
+    schema: Schema = {"type": "string"}
+    schema |= {
+        name: value
+        for name, value in zip(("minLength", "maxLength"), length, strict=True)
+        if value is not None
+    }
+    pattern = core.get("pattern")
+    is_stripped = core.get("strip_whitespace", config.get("str_strip_whitespace"))
+    is_lower = core.get("to_lower", config.get("str_to_lower"))
+    is_upper = core.get("to_upper", config.get("str_to_upper"))
+    is_ascii = core.get("ascii_only")
+    dialect = _dialect(core, config)
+    if pattern is not None:
+        schema["pattern"] = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+    if not (pattern or is_stripped or is_ascii or (reader.is_canonical and (is_lower or is_upper))):
+        return schema
+    arguments: Schema = {}
+    if pattern is not None:
+        arguments = {"pattern": schema["pattern"], **dialect}
+    case = "upper" if is_upper else "lower" if is_lower else None
+    spec = language(
+        "text",
+        strip=is_stripped or None,
+        min_length=length[0],
+        max_length=length[1],
+        case=case,
+        ascii=is_ascii or None,
+        canonical=reader.is_canonical or None,
+        **arguments,
+    )
+    return {**schema, **spec}
+
+
+_FLAGS = ((re.I, "i"), (re.M, "m"), (re.S, "s"), (re.X, "x"), (re.A, "a"))
+
+
+def _dialect(core: Core, config: Mapping[str, Any]) -> Schema:
+    """Return the arguments that name the dialect of a pattern."""
+    pattern = core.get("pattern")
+    if isinstance(pattern, re.Pattern):
+        flags = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
+        return {"dialect": "python", "match": "match", **({"flags": flags} if flags else {})}
+    engine = core.get("regex_engine") or config.get("regex_engine") or "rust-regex"
+    if engine == "python-re":
+        return {"dialect": "python", "match": "match"}
+    return {"dialect": "rust"}
+
+
+def data(reader: PydanticReader, core: Core) -> Schema:
+    """``bytes``: text of the encoding ``val_json_bytes``; lengths are those of the bytes."""
+    encoding = reader.config.get("val_json_bytes") or "utf8"
+    lengths = {name: core.get(name) for name in _LENGTHS}
+    if encoding == "utf8" and not any(value is not None for value in lengths.values()):
+        return {"type": "string", "format": "binary"}
+    canonical = reader.is_canonical or None
+    return language("bytes", encoding=encoding, **lengths, canonical=canonical)
+
+
+def uuid(reader: PydanticReader, core: Core) -> Schema:
+    """``UUID``: the hyphenated form, of one version if the type names a version."""
+    version = core.get("version")
+    spec = language("uuid", version=version, canonical=reader.is_canonical or None)
+    return {**spec, "format": "uuid" if version is None else f"uuid{version}"}
+
+
+def url(reader: PydanticReader, core: Core) -> Schema:
+    """URLs: absolute, of the schemes that the type allows."""
+    return {**_url(core, is_multi_host=None), "format": "uri"}
+
+
+def multi_host_url(reader: PydanticReader, core: Core) -> Schema:
+    """Data source names, whose address may list several hosts."""
+    return {**_url(core, is_multi_host=True), "format": "multi-host-uri"}
+
+
+_URL_ARGUMENTS = ("allowed_schemes", "max_length", "host_required", "default_host")
+
+
+def _url(core: Core, is_multi_host: bool | None) -> Schema:
+    arguments = {name: core.get(name) for name in _URL_ARGUMENTS}
+    return language("url", **arguments, multi_host=is_multi_host)
+
+
+# Dates and times
+
+
+def date(reader: PydanticReader, core: Core) -> Schema:
+    """``date``: RFC 3339's ``full-date``."""
+    bounds = {name: _iso(core.get(name)) for name in BOUNDS}
+    today = datetime.date.today()
+    match core.get("now_op"):
+        case "past":
+            bounds["lt"] = min(filter(None, (bounds["lt"], _iso(today))))
+        case "future":
+            # A day more, for an answer that is written around midnight.
+            bounds["gt"] = max(filter(None, (bounds["gt"], _iso(today + _DAY))))
+    canonical = reader.is_canonical or None
+    return {**language("date", **bounds, canonical=canonical), "format": "date"}
+
+
+def date_time(reader: PydanticReader, core: Core) -> Schema:
+    """``datetime``: RFC 3339's ``date-time`` without leap seconds, with or without an offset."""
+    bounds = {name: _iso(core.get(name)) for name in BOUNDS}
+    # Days around now, whatever the offset of a time is.
+    midnight = datetime.datetime.now(datetime.UTC).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
+    match core.get("now_op"):
+        case "past" if bounds["lt"] is None:
+            bounds["lt"] = _iso(midnight - _DAY)
+        case "future" if bounds["gt"] is None:
+            bounds["gt"] = _iso(midnight + 3 * _DAY)
+    spec = language("datetime", **bounds, tz=_offset(core), canonical=reader.is_canonical or None)
+    return {**spec, "format": "date-time"}
+
+
+def time(reader: PydanticReader, core: Core) -> Schema:
+    """``time``: RFC 3339's ``full-time`` without leap seconds, with or without an offset."""
+    bounds = {name: _iso(core.get(name)) for name in BOUNDS}
+    spec = language("time", **bounds, tz=_offset(core), canonical=reader.is_canonical or None)
+    return {**spec, "format": "time"}
+
+
+def _offset(core: Core) -> str | int | None:
+    """Return the required offset: ``"aware"``, ``"naive"``, or seconds."""
+    constraint: str | int | None = core.get("tz_constraint")
+    return constraint
+
+
+def duration(reader: PydanticReader, core: Core) -> Schema:
+    """``timedelta``: durations of ISO 8601."""
+    bounds = {name: None if core.get(name) is None else _seconds(core[name]) for name in BOUNDS}
+    canonical = reader.is_canonical or None
+    return {**language("duration", **bounds, canonical=canonical), "format": "duration"}
+
+
+def _seconds(value: datetime.timedelta) -> str:
+    """Return a duration in seconds, as a decimal."""
+    whole = value.days * 86_400 + value.seconds
+    return str(Decimal(whole) + Decimal(value.microseconds) / 1_000_000)
+
+
+def _iso(value: Any) -> str | None:
+    return None if value is None else str(value.isoformat())
+
+
+# Listed values
+
+
+def literal(reader: PydanticReader, core: Core) -> Schema:
+    """``Literal``: the values that the validator reads from their own JSON."""
+    return _listed(reader, core, [(value, value) for value in core["expected"]], "Literal")
+
+
+def enumeration(reader: PydanticReader, core: Core) -> Schema:
+    """``Enum``: the values of the members that the validator reads from their own JSON."""
+    members = [(member.value, member) for member in core["members"]]
+    kind = core["cls"]
+    schema = _listed(reader, core, members, kind.__name__)
+    described = (kind.__doc__ or "").strip()
+    if described and described != "An enumeration.":
+        schema["description"] = described
+    return {"title": kind.__name__, **schema}
+
+
+def _listed(reader: PydanticReader, core: Core, values: list[tuple[Any, Any]], what: str) -> Schema:
+    """Return the schema of listed values, each with the object that it is read as."""
+    validator = SchemaValidator(core)
+    readable: list[Any] = []
+    lost: list[str] = []
+    for value, expected in values:
+        written = json_of(value)
+        if written is not None and reads(validator, written, expected):
+            readable.append(json.loads(written))
+        else:
+            lost.append(repr(expected))
+    if not readable:
+        raise UnsatisfiableSchemaError(
+            f"no JSON value is read as a member of {what}",
+            hint="Give members that are strings, numbers, Booleans or None; in a Literal, give "
+            "the value of an enum's member or make the member a string",
+        )
+    schema: Schema = {"const": readable[0]} if len(readable) == 1 else {"enum": readable}
+    kinds = {type(value) for value in readable}
+    if len(kinds) == 1 and (name := _TYPES.get(kinds.pop())):
+        schema["type"] = name
+    return note(schema, LEFT_OUT, *lost) if lost else schema
+
+
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+def json_of(value: Any) -> str | None:
+    """Return the JSON text that pydantic writes for a value; ``None`` if there is none."""
+    if isinstance(value, Enum) and not isinstance(value, str | int):
+        value = value.value
+    try:
+        return json.dumps(to_jsonable_python(value), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def reads(validator: SchemaValidator, written: str, expected: Any) -> bool:
+    """Return whether a validator reads a JSON text as an object."""
+    try:
+        found = validator.validate_json(written)
+    except Exception:
+        # The validator of an enum calls the code of the user's class.
+        return False
+    return found is expected or (type(found) is type(expected) and bool(found == expected))
