@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -171,15 +171,14 @@ def pydantic_schema(
         UnsatisfiableSchemaError: No JSON is read as a part of the type.
         PydanticInvalidForJsonSchema: The type has a part that is no data.
     """
-    made: list[PydanticReader] = []
     kind = PydanticReader if write_defaults else OptionalDefaults
+    made: list[PydanticReader] = []
 
-    class _Kept(kind):  # type: ignore[valid-type, misc]
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            made.append(self)
+    def reader(*args: Any, **options: Any) -> PydanticReader:
+        made.append(kind(*args, **options))
+        return made[0]
 
-    adapter.json_schema(schema_generator=_Kept)
+    adapter.json_schema(schema_generator=cast("type[PydanticReader]", reader))
     return made[0].result
 
 
