@@ -57,6 +57,7 @@ class PydanticReader(GenerateJsonSchema):
         self.is_canonical = False
         self.is_hashable = False
         self._cores: dict[str, Core] = {}
+        self._inlined: set[str] = set()
         self.result = TypeSchema({})
 
     def build_schema_type_to_method(self) -> Any:
@@ -104,6 +105,14 @@ class PydanticReader(GenerateJsonSchema):
 
     def generate_inner(self, schema: Core) -> JsonSchemaValue:
         """Return the schema of a part. A function may replace the schema of its input."""
+        reference = schema.get("schema_ref") or schema.get("ref")
+        if self.is_canonical and reference and reference not in self._inlined:
+            # The definition admits several texts of one value.
+            self._inlined.add(reference)
+            try:
+                return self.generate_inner(_without(self.resolved(schema), "ref"))
+            finally:
+                self._inlined.discard(reference)
         described = super().generate_inner(schema)
         if schema["type"].startswith("function-"):
             return read_by_function(schema, described)
@@ -115,7 +124,7 @@ class PydanticReader(GenerateJsonSchema):
             warnings.simplefilter("ignore", pydantic.json_schema.PydanticJsonSchemaWarning)
             described = super().default_schema(schema)
         if "default" in described and scalars.json_of(described["default"]) is None:
-            described = {name: it for name, it in described.items() if name != "default"}
+            return _without(described, "default")
         return described
 
     def _named_required_fields_schema(
@@ -182,6 +191,10 @@ def pydantic_schema(
     return made[0].result
 
 
+def _without(members: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key != name}
+
+
 def _check_path(path: tuple[str | int, ...], name: str) -> None:
     if any(isinstance(step, int) and step < 0 for step in path):
         raise UnsatisfiableSchemaError(
@@ -238,8 +251,8 @@ def _mapping(reader: PydanticReader, core: Core) -> Schema:
     """Dictionaries: keys are texts that the type of keys reads and writes back."""
     keys = _key_names(reader, core.get("keys_schema") or {"type": "any"})
     values = reader.generate_inner(core["values_schema"]) if "values_schema" in core else {}
-    values = {name: it for name, it in values.items() if name != "title"}
-    schema: Schema = {"type": "object", "additionalProperties": values or True}
+    members: Any = _without(values, "title") or True
+    schema: Schema = {"type": "object", "additionalProperties": members}
     if keys is not True:
         schema["propertyNames"] = keys
     if keys is False:
@@ -337,7 +350,7 @@ def _tuple(reader: PydanticReader, core: Core) -> Schema:
     items, index = core["items_schema"], core.get("variadic_item_index")
     if index is None or index + 1 == len(items):
         return reader.base(core)
-    fixed = {key: value for key, value in core.items() if key != "variadic_item_index"}
+    fixed = _without(core, "variadic_item_index")
     return {
         "anyOf": [
             reader.base(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -278,3 +279,19 @@ def test_schema_of_a_type_is_the_same_each_time(write_defaults: bool) -> None:
 
 def test_rows_are_kinds_of_core_schemas() -> None:
     assert ROWS.keys() <= set(get_args(CoreSchemaType))
+
+
+class Stay(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    day: datetime.date
+    at: datetime.datetime
+
+
+def test_models_in_sets_with_a_minimum_are_different_values() -> None:
+    class Trip(BaseModel):
+        stays: Annotated[frozenset[Stay], Field(min_length=2)]
+        first: Stay
+
+    schema = described(Trip).schema
+    assert '"canonical": true' in json.dumps(schema["properties"]["stays"])
+    assert '"canonical": true' not in json.dumps(schema["$defs"])
