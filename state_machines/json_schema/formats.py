@@ -13,8 +13,8 @@ RFC 3339:
   is left out, because few programs can read it and ISO 8601 allows it by mutual agreement only.
 * ``duration``: appendix A, the ABNF of ISO 8601 durations.
 
-``regex``: ECMA-262, section 22.2.1, with the ``u`` flag. Unnecessary escapes, ``]``, ``}`` and a
-``-`` next to a class are accepted as in section B.1.2, as :mod:`state_machines.regex.parser` does.
+``regex``: ECMA-262, section 22.2.1, with the ``u`` flag. Unnecessary escapes, ``}`` and a ``-`` next
+to a class are accepted as in section B.1.2, as :mod:`state_machines.regex.parser` does.
 The syntax is not a regular language. A regular subset is accepted:
 
 * Groups are nested at most :data:`MAX_NESTED_GROUPS` deep.
@@ -135,7 +135,7 @@ _CHARACTER_ESCAPE = (
     rf"|u\{{0{{0,4}}(?:{_HEX}{{1,5}}|10{_HEX}{{4}})\}}|[^0-9A-Za-z])"
 )
 _BACK_REFERENCE = rf"\\(?:[1-9]|k<{_NAME}>)"
-_PLAIN = r"[^\\^$.*+?()\[{|]"
+_PLAIN = r"[^\\^$.*+?()\[\]{|]"
 _ASSERTION = r"\^|\$|\\[bB]"
 _GROUP = rf"\((?:\?:|\?<{_NAME}>)?"
 _LOOK_AROUND = r"\(\?<?[=!]"
