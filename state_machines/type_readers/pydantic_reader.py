@@ -292,15 +292,15 @@ def _key_names(reader: PydanticReader, core: Core) -> Any:
     return schema if schema.get("type") == "string" else False
 
 
-_NUMERAL_ARGUMENTS = (*scalars.BOUNDS, "multiple_of", "max_digits", "decimal_places")
-
-
 def _numeral(core: Core) -> Schema:
-    arguments = {name: core.get(name) for name in _NUMERAL_ARGUMENTS}
-    texts = {name: None if it is None else str(it) for name, it in arguments.items()}
-    for name in ("max_digits", "decimal_places"):
-        texts[name] = arguments[name]
-    return scalars.language(core["type"], **texts, canonical=True)
+    """Return the names that a validator of numbers reads and writes back."""
+    kind = core["type"]
+    bounds = (*scalars.BOUNDS, "multiple_of") if kind != "bool" else ()
+    texts = {name: None if core.get(name) is None else str(core[name]) for name in bounds}
+    if kind != "decimal":
+        return scalars.language(kind, **texts)
+    digits = {name: core.get(name) for name in ("max_digits", "decimal_places")}
+    return scalars.language(kind, **texts, **digits, canonical=True)
 
 
 def _listed_keys(core: Core) -> Any:
