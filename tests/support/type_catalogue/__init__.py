@@ -1,0 +1,10 @@
+"""Types of pydantic and msgspec, with texts that they read and texts that they refuse."""
+
+from __future__ import annotations
+
+from type_catalogue import number_types, string_types, temporal_types
+from type_catalogue.entry import Entry, entry, in_msgspec
+
+__all__ = ["CATALOGUE", "Entry", "entry", "in_msgspec"]
+
+CATALOGUE: tuple[Entry, ...] = (*number_types.ENTRIES, *string_types.ENTRIES, *temporal_types.ENTRIES)
