@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from small_vocabulary import an_ending
-
 from state_machines import GrammarBudgetError, JsonSchemaStateMachine
 from state_machines.grammar.node import Node, leading_bytes
 from state_machines.grammar.shortest import shortest_word
@@ -31,6 +29,9 @@ _KINDS: dict[str, bytes] = {
     "four bytes": bytes(range(0xF0, 0x100)),
 }
 _KIND_OF = {byte: kind for kind, members in _KINDS.items() for byte in members}
+
+_CLOSING = b'"}]'
+_PREFERRED = b"0:,ntfab1"
 
 Choose = Callable[[Node, Sequence[int]], int]
 
@@ -90,9 +91,9 @@ class Draws:
                 self._last = byte
                 text.append(byte)
                 state = state.derivative(byte)
-            return (bytes(text) + _ending(state)).decode()
+            return (bytes(text) + _ending(state, random)).decode()
         except GrammarBudgetError:
-            return (bytes(text) + _ending(state)).decode()
+            return (bytes(text) + _ending(state, random)).decode()
 
     def _chosen(self, habit: Choose, state: Node, live: Sequence[int]) -> int:
         byte = habit(state, live)
@@ -120,9 +121,7 @@ class Draws:
     def _edge(self, state: Node, live: Sequence[int]) -> int:
         """Choose the first or last byte of a kind."""
         kinds = _by_kind(live)
-        return self._random.choice((0, -1)) and kinds[self._random.choice(sorted(kinds))][-1] or (
-            kinds[self._random.choice(sorted(kinds))][0]
-        )
+        return kinds[self._random.choice(sorted(kinds))][self._random.choice((0, -1))]
 
     def _numeric(self, state: Node, live: Sequence[int]) -> int:
         """Prefer digits, signs, and exponents."""
@@ -150,9 +149,25 @@ def _by_kind(live: Sequence[int]) -> dict[str, list[int]]:
     return kinds
 
 
-def _ending(state: Node) -> bytes:
-    """Return a short word of a state."""
-    found = an_ending(state)
-    found = shortest_word(state, 20_000) if found is None else found
+def _ending(state: Node, random: Random) -> bytes:
+    """Return a short word of a state: closing bytes as soon as they may come."""
+    for attempt in range(8):
+        word = bytearray()
+        node = state
+        while len(word) < 600:
+            live = leading_bytes(node)
+            if node.nullable or not live:
+                assert node.nullable, f"dead end after {bytes(word)!r}"
+                return bytes(word)
+            byte = next((byte for byte in _CLOSING if byte in live), None)
+            if byte is None:
+                # The same choice at each step leads to the same name again and again.
+                plain = [byte for byte in live if byte < 0x80] or live
+                preferred = [byte for byte in _PREFERRED if byte in live]
+                is_random = attempt and random.random() < 0.5
+                byte = random.choice(plain) if is_random or not preferred else preferred[0]
+            word.append(byte)
+            node = node.derivative(byte)
+    found = shortest_word(state, 2_000)
     assert found is not None, "no completion is found"
     return found

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from type_catalogue import number_types, string_types, temporal_types
+from type_catalogue import (
+    address_types,
+    bytes_types,
+    enum_types,
+    key_types,
+    number_types,
+    string_types,
+    temporal_types,
+    union_types,
+)
 from type_catalogue.entry import Entry, entry, in_msgspec
 
 __all__ = ["CATALOGUE", "Entry", "entry", "in_msgspec"]
 
-CATALOGUE: tuple[Entry, ...] = (*number_types.ENTRIES, *string_types.ENTRIES, *temporal_types.ENTRIES)
+CATALOGUE: tuple[Entry, ...] = (
+    *number_types.ENTRIES,
+    *string_types.ENTRIES,
+    *temporal_types.ENTRIES,
+    *bytes_types.ENTRIES,
+    *address_types.ENTRIES,
+    *key_types.ENTRIES,
+    *enum_types.ENTRIES,
+    *union_types.ENTRIES,
+)
