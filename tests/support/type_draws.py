@@ -31,6 +31,7 @@ _KINDS: dict[str, bytes] = {
 _KIND_OF = {byte: kind for kind, members in _KINDS.items() for byte in members}
 
 _CLOSING = b'"}]'
+_AFTER_OPENING = (tuple(b'"}'), tuple(b'"]'))
 _PREFERRED = b"0:,ntfab1"
 
 Choose = Callable[[Node, Sequence[int]], int]
@@ -159,7 +160,11 @@ def _ending(state: Node, random: Random) -> bytes:
             if node.nullable or not live:
                 assert node.nullable, f"dead end after {bytes(word)!r}"
                 return bytes(word)
-            byte = next((byte for byte in _CLOSING if byte in live), None)
+            # Behind `{`, a quote would open a name. Inside a string it comes first.
+            if live in _AFTER_OPENING and attempt < 4:
+                byte: int | None = live[1]
+            else:
+                byte = next((byte for byte in _CLOSING if byte in live), None)
             if byte is None:
                 # The same choice at each step leads to the same name again and again.
                 plain = [byte for byte in live if byte < 0x80] or live
