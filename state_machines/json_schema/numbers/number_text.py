@@ -18,7 +18,7 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
 
 from state_machines.budgets import spend
@@ -28,9 +28,16 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.word_lists import word_list
+from state_machines.json_schema.numbers.bounded_digits import ZEROS
 from state_machines.json_schema.numbers.decimal_grid import decimal_places
-from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
-from state_machines.json_schema.numbers.number_sets import Interval, NumberSet
+from state_machines.json_schema.numbers.decimals import (
+    FRACTION,
+    dense_magnitudes,
+    magnitudes,
+    texts_between,
+)
+from state_machines.json_schema.numbers.doubles import EXACT_LIMIT, End, above, below, nearest
+from state_machines.json_schema.numbers.number_sets import Interval, NumberSet, exact
 from state_machines.limits import LIMITS
 
 MAX_EXPONENT = 307
@@ -66,24 +73,53 @@ def number_language(
 
 
 def every_spelling(numbers: Iterable[Fraction], *, has_exponents: bool = True) -> Node:
-    """Return all spellings of some numbers, whatever set they belong to.
+    """Return all decimals that are read as the same double as a number, in any set.
 
     Args:
         numbers: The numbers.
         has_exponents: Whether scientific notation is among them.
     """
-    entries = []
-    for number in numbers:
-        text, _ = _spelling(number, is_plain=False)
-        zeros = _ZEROS_AFTER if number.denominator == 1 else ZEROS
-        entries += [(text, zeros), *([] if number else [("-0", zeros)])]
-        if number and has_exponents:
-            power = _magnitude(abs(number))
-            mantissa = number / Fraction(10) ** power
-            text, _ = _spelling(mantissa, is_plain=False)
-            zeros = _ZEROS_AFTER if mantissa.denominator == 1 else ZEROS
-            entries.append((text, concatenation(zeros, _exponents(power, power))))
-    return word_list(entries)
+    entries: list[tuple[str, Node]] = []
+    others: list[Node] = []
+    for double in {nearest(number): None for number in numbers}:
+        spend()
+        written = exact(abs(double))
+        low, high = below(abs(double)), above(abs(double))
+        low = End(max(low.value, Fraction(0)), not low.is_open)
+        signs = ("-",) if double < 0 else ("",) if double else ("", "-")
+        ranges = [(low, high, written, EPSILON)]
+        if has_exponents:
+            ranges += _mantissas(low, high, written)
+        for least, most, near, suffix in ranges:
+            texts = texts_between(least, most, decimal_places(near))
+            for sign in signs:
+                if texts is None:
+                    language = concatenation(dense_magnitudes(least, most), suffix)
+                    others.append(concatenation(_MINUS, language) if sign else language)
+                else:
+                    entries += [(sign + text, concatenation(rest, suffix)) for text, rest in texts]
+    return union((word_list(entries), *others))
+
+
+def _mantissas(low: End, high: End, written: Fraction) -> Iterator[tuple[End, End, Fraction, Node]]:
+    """Yield positive decimals as mantissas from 1 to before 10, each with its exponent.
+
+    Args:
+        low: The lower bound.
+        high: The upper bound.
+        written: A number between them, in its shortest notation.
+    """
+    last = _magnitude(high.value)
+    first = max(_magnitude(low.value), -MAX_NEGATIVE_EXPONENT) if low.value else last
+    for power in range(first, last + 1):
+        scale = Fraction(10) ** power
+        least = max(_scaled(low, scale), End(Fraction(1), False))
+        most = min(_scaled(high, scale), End(Fraction(10), True), key=_from_below)
+        yield least, most, written / scale, _exponents(power, power)
+
+
+def _scaled(end: End, scale: Fraction) -> End:
+    return End(end.value / scale, end.is_open)
 
 
 def _interval_language(
@@ -103,8 +139,21 @@ def _interval_language(
     within = [hole for hole in holes if hole in interval]
     if not within:
         return language
-    spellings = every_spelling(within, has_exponents=has_exponents)
+    if step is not None and step.denominator == 1 and all(abs(h) < EXACT_LIMIT for h in within):
+        # Other integers are other doubles.
+        spellings = _decimal_spellings(within)
+    else:
+        spellings = every_spelling(within, has_exponents=has_exponents)
     return difference(language, spellings, ANY_CODE_POINT)
+
+
+def _decimal_spellings(numbers: Iterable[Fraction]) -> Node:
+    """Return all spellings of integers without an exponent."""
+    entries = []
+    for number in numbers:
+        text, _ = _spelling(number, is_plain=False)
+        entries += [(text, _ZEROS_AFTER), *([] if number else [("-0", _ZEROS_AFTER)])]
+    return word_list(entries)
 
 
 def _signed(interval: Interval, language: Callable[[Interval], Node]) -> Node:
@@ -135,14 +184,14 @@ def _decimal(number: Fraction) -> tuple[str, str]:
 
 def _powers(interval: Interval) -> Node:
     """Return the positive numbers of an interval as digit, fraction and power of ten."""
-    if interval.high is not None and interval.high <= 0:
+    low, high = interval.low_end, interval.high_end
+    if high is not None and high.value <= 0:
         return EMPTY
-    low = interval.low if interval.low is not None and interval.low > 0 else None
-    lowest = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
-    last = MAX_EXPONENT if interval.high is None else _magnitude(interval.high)
-    bounded = {
-        power for power, bound in ((lowest, low), (last, interval.high)) if bound is not None
-    }
+    if low is not None and low.value <= 0:
+        low = None
+    lowest = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low.value)
+    last = MAX_EXPONENT if high is None else _magnitude(high.value)
+    bounded = {power for power, bound in ((lowest, low), (last, high)) if bound is not None}
     parts = []
     first = max(lowest, -MAX_NEGATIVE_EXPONENT)
     for power in sorted(power for power in bounded if first <= power <= last):
@@ -150,17 +199,20 @@ def _powers(interval: Interval) -> Node:
             parts.append(_free_powers(first, power - 1))
         first = power + 1
         scale = Fraction(10) ** power
-        mantissas = Interval(low=Fraction(1), high=Fraction(10), high_open=True) & Interval(
-            None if low is None else low / scale,
-            None if interval.high is None else interval.high / scale,
-            interval.low_open,
-            interval.high_open,
-        )
-        if not mantissas.is_empty:
-            parts.append(concatenation(magnitudes(mantissas), _exponents(power, power)))
+        least, most = End(Fraction(1), False), End(Fraction(10), True)
+        if low is not None:
+            least = max(least, _scaled(low, scale))
+        if high is not None:
+            most = min(most, _scaled(high, scale), key=_from_below)
+        parts.append(concatenation(dense_magnitudes(least, most), _exponents(power, power)))
     if first <= last:
         parts.append(_free_powers(first, last))
     return union(parts)
+
+
+def _from_below(end: End) -> tuple[Fraction, bool]:
+    """Order upper bounds: of two equal ones the open one is the lower."""
+    return end.value, not end.is_open
 
 
 def _free_powers(first: int, last: int) -> Node:
