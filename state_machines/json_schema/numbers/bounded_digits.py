@@ -162,9 +162,15 @@ def _number(digits: str, first: int, end: int) -> int:
     return int(digits[first:end].ljust(end - first, "0") or "0")
 
 
+def decimal_digits(number: Fraction) -> tuple[str, str]:
+    """Return the digits before and after the point of a non-negative decimal fraction."""
+    places = decimal_places(number)
+    digits = str(int(number * 10**places)).zfill(places + 1)
+    return digits[: len(digits) - places], digits[len(digits) - places :]
+
+
 @lru_cache(maxsize=1024)
 def split_decimal(number: Fraction) -> tuple[int, str]:
     """Return the integer part of a non-negative decimal, and the digits after its point."""
     whole, rest = divmod(number, 1)
-    places = decimal_places(rest)
-    return whole, str(int(rest * 10**places)).zfill(places) if places else ""
+    return whole, decimal_digits(rest)[1]

@@ -323,14 +323,18 @@ def texts_between(low: End, high: End, places: int) -> list[tuple[str, Node]] | 
             )
             for begun in (True, False)
         ]
-        digits = str(number).zfill(places + 1)
-        text = digits[: len(digits) - places]
-        if places:
-            texts.append((f"{text}.{digits[-places:]}", rests[0]))
-        else:
+        rest = rests[0]
+        if not places:
             rest = concatenation(POINT, rests[1])
-            texts.append((text, optional(rest) if rests[0].nullable else rest))
+            rest = optional(rest) if rests[0].nullable else rest
+        texts.append((pointed(number, places), rest))
     return texts
+
+
+def pointed(number: int, places: int) -> str:
+    """Return a non-negative number, an integer in units of 10 ** -``places``, as a text."""
+    digits = str(number).zfill(places + 1)
+    return f"{digits[:-places]}.{digits[-places:]}" if places else digits
 
 
 def _scaled(grid: Grid, low: int, high: int | None) -> Node:

@@ -18,7 +18,7 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
 
 from state_machines.budgets import spend
@@ -26,27 +26,23 @@ from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
-from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.word_lists import word_list
-from state_machines.json_schema.numbers.bounded_digits import ZEROS
-from state_machines.json_schema.numbers.decimal_grid import decimal_places
-from state_machines.json_schema.numbers.decimals import (
-    FRACTION,
-    dense_magnitudes,
-    magnitudes,
-    texts_between,
+from state_machines.json_schema.numbers.bounded_digits import ZEROS, decimal_digits
+from state_machines.json_schema.numbers.decimals import FRACTION, dense_magnitudes, magnitudes
+from state_machines.json_schema.numbers.doubles import EXACT_LIMIT
+from state_machines.json_schema.numbers.exponents import (
+    MAX_EXPONENT,
+    MAX_NEGATIVE_EXPONENT,
+    exponents,
+    magnitude,
+    mantissa_ends,
 )
-from state_machines.json_schema.numbers.doubles import EXACT_LIMIT, End, above, below, nearest
-from state_machines.json_schema.numbers.number_sets import Interval, NumberSet, exact
+from state_machines.json_schema.numbers.number_sets import Interval, NumberSet
+from state_machines.json_schema.numbers.same_double import every_spelling
 from state_machines.limits import LIMITS
 
-MAX_EXPONENT = 307
-MAX_NEGATIVE_EXPONENT = 324
-
 _MINUS = symbols(code_points("-"))
-_PLUS = optional(symbols(code_points("+")))
-_E = symbols(CodePointSet.of("eE"))
-_LEADING_ZERO = optional(symbols(code_points("0")))
 _NON_ZERO = symbols(code_points("1", "9"))
 _ZEROS_AFTER = optional(concatenation(symbols(code_points(".")), symbols(code_points("0")), ZEROS))
 _POINT_ZERO = optional(concatenation(symbols(code_points(".")), symbols(code_points("0"))))
@@ -70,56 +66,6 @@ def number_language(
     ]
     parts.append(word_list(_spelling(number, plain_constants) for number in numbers.points))
     return union(parts)
-
-
-def every_spelling(numbers: Iterable[Fraction], *, has_exponents: bool = True) -> Node:
-    """Return all decimals that are read as the same double as a number, in any set.
-
-    Args:
-        numbers: The numbers.
-        has_exponents: Whether scientific notation is among them.
-    """
-    entries: list[tuple[str, Node]] = []
-    others: list[Node] = []
-    for double in {nearest(number): None for number in numbers}:
-        spend()
-        written = exact(abs(double))
-        low, high = below(abs(double)), above(abs(double))
-        low = End(max(low.value, Fraction(0)), not low.is_open)
-        signs = ("-",) if double < 0 else ("",) if double else ("", "-")
-        ranges = [(low, high, written, EPSILON)]
-        if has_exponents:
-            ranges += _mantissas(low, high, written)
-        for least, most, near, suffix in ranges:
-            texts = texts_between(least, most, decimal_places(near))
-            for sign in signs:
-                if texts is None:
-                    language = concatenation(dense_magnitudes(least, most), suffix)
-                    others.append(concatenation(_MINUS, language) if sign else language)
-                else:
-                    entries += [(sign + text, concatenation(rest, suffix)) for text, rest in texts]
-    return union((word_list(entries), *others))
-
-
-def _mantissas(low: End, high: End, written: Fraction) -> Iterator[tuple[End, End, Fraction, Node]]:
-    """Yield positive decimals as mantissas from 1 to before 10, each with its exponent.
-
-    Args:
-        low: The lower bound.
-        high: The upper bound.
-        written: A number between them, in its shortest notation.
-    """
-    last = _magnitude(high.value)
-    first = max(_magnitude(low.value), -MAX_NEGATIVE_EXPONENT) if low.value else last
-    for power in range(first, last + 1):
-        scale = Fraction(10) ** power
-        least = max(_scaled(low, scale), End(Fraction(1), False))
-        most = min(_scaled(high, scale), End(Fraction(10), True), key=_from_below)
-        yield least, most, written / scale, _exponents(power, power)
-
-
-def _scaled(end: End, scale: Fraction) -> End:
-    return End(end.value / scale, end.is_open)
 
 
 def _interval_language(
@@ -167,19 +113,12 @@ def _signed(interval: Interval, language: Callable[[Interval], Node]) -> Node:
 def _spelling(number: Fraction, is_plain: bool) -> tuple[str, Node]:
     """Return the shortest spelling of a number, and the language of what follows it."""
     spend()
-    digits, fraction = _decimal(abs(number))
+    digits, fraction = decimal_digits(abs(number))
     sign = "-" if number < 0 else ""
     text = f"{sign}{digits}.{fraction}" if fraction else f"{sign}{digits}"
     if fraction:
         return text, ZEROS
     return text, EPSILON if is_plain else _POINT_ZERO
-
-
-def _decimal(number: Fraction) -> tuple[str, str]:
-    """Return the digits before and after the point of a non-negative decimal fraction."""
-    places = decimal_places(number)
-    digits = str(int(number * 10**places)).zfill(places + 1)
-    return digits[: len(digits) - places], digits[len(digits) - places :]
 
 
 def _powers(interval: Interval) -> Node:
@@ -189,8 +128,8 @@ def _powers(interval: Interval) -> Node:
         return EMPTY
     if low is not None and low.value <= 0:
         low = None
-    lowest = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low.value)
-    last = MAX_EXPONENT if high is None else _magnitude(high.value)
+    lowest = -MAX_NEGATIVE_EXPONENT if low is None else magnitude(low.value)
+    last = MAX_EXPONENT if high is None else magnitude(high.value)
     bounded = {power for power, bound in ((lowest, low), (last, high)) if bound is not None}
     parts = []
     first = max(lowest, -MAX_NEGATIVE_EXPONENT)
@@ -198,45 +137,12 @@ def _powers(interval: Interval) -> Node:
         if first < power:
             parts.append(_free_powers(first, power - 1))
         first = power + 1
-        scale = Fraction(10) ** power
-        least, most = End(Fraction(1), False), End(Fraction(10), True)
-        if low is not None:
-            least = max(least, _scaled(low, scale))
-        if high is not None:
-            most = min(most, _scaled(high, scale), key=_from_below)
-        parts.append(concatenation(dense_magnitudes(least, most), _exponents(power, power)))
+        mantissas = dense_magnitudes(*mantissa_ends(low, high, power))
+        parts.append(concatenation(mantissas, exponents(power, power)))
     if first <= last:
         parts.append(_free_powers(first, last))
     return union(parts)
 
 
-def _from_below(end: End) -> tuple[Fraction, bool]:
-    """Order upper bounds: of two equal ones the open one is the lower."""
-    return end.value, not end.is_open
-
-
 def _free_powers(first: int, last: int) -> Node:
-    return concatenation(_NON_ZERO, optional(FRACTION), _exponents(first, last))
-
-
-def _magnitude(number: Fraction) -> int:
-    """Return the largest n for which 10 ** n does not exceed a positive decimal fraction."""
-    whole, fraction = _decimal(number)
-    if whole != "0":
-        return len(whole) - 1
-    return -1 - (len(fraction) - len(fraction.lstrip("0")))
-
-
-def _exponents(first: int, last: int) -> Node:
-    """Return the powers of ten in a range as ``repr`` writes them: ``e+16``, ``e16``, ``e-07``."""
-    parts = []
-    if first < 0:
-        parts.append(concatenation(_MINUS, _LEADING_ZERO, _integers(max(-last, 1), -first)))
-    if last >= 0:
-        parts.append(concatenation(_PLUS, _LEADING_ZERO, _integers(max(first, 0), last)))
-    return concatenation(_E, union(parts))
-
-
-def _integers(first: int, last: int) -> Node:
-    bounds = Interval(low=Fraction(first), high=Fraction(last), step=Fraction(1))
-    return magnitudes(bounds, "none")
+    return concatenation(_NON_ZERO, optional(FRACTION), exponents(first, last))
