@@ -44,7 +44,8 @@ from state_machines.json_schema.keywords import (
     located_errors,
 )
 from state_machines.json_schema.numbers.number_sets import NumberSet
-from state_machines.json_schema.numbers.number_text import every_spelling, number_language
+from state_machines.json_schema.numbers.number_text import number_language
+from state_machines.json_schema.numbers.same_double import every_spelling
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
