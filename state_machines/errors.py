@@ -168,7 +168,7 @@ class PatternError(ProxyError, ValueError):
 
 
 class InvalidPatternError(PatternError):
-    """The text is not a regular expression (ECMA-262, ``u`` flag)."""
+    """The text is not a regular expression of its dialect."""
 
 
 class UnsupportedPatternError(PatternError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import cast, get_args
+from typing import Literal, TypeAlias, cast
 from weakref import finalize
 
 from state_machines.budgets import spend, step_budget
@@ -23,7 +23,7 @@ from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher
-from state_machines.regex import PatternSyntax, compile_pattern
+from state_machines.regex import PatternDialect, compile_pattern
 from state_machines.syntax_tree import NamedTokens
 from state_machines.vocabulary import Vocabulary
 
@@ -125,6 +125,12 @@ def _release(start: Node, forget: Callable[[], Iterable[Node]]) -> None:
     release((start, *forget()))
 
 
+PatternSyntax: TypeAlias = Literal["ecma-262", "rust"]
+"""Names of the syntaxes that a :class:`RegexStateMachine` reads."""
+
+_DIALECTS: dict[PatternSyntax, PatternDialect] = {"ecma-262": "ecma", "rust": "rust"}
+
+
 class RegexStateMachine(StateMachine):
     r"""The texts that a regular expression matches from beginning to end.
 
@@ -147,10 +153,10 @@ class RegexStateMachine(StateMachine):
             raise InvalidArgumentError(
                 f"pattern must be a string, not {type(pattern).__name__}", argument="pattern"
             )
-        check_choice("syntax", syntax, get_args(PatternSyntax))
+        check_choice("syntax", syntax, tuple(_DIALECTS))
         try:
             with step_budget(LIMITS.compile_steps):
-                language = compile_pattern(pattern, search=False, syntax=syntax)
+                language = compile_pattern(pattern, search=False, dialect=_DIALECTS[syntax])
                 if language.is_empty:
                     raise InvalidPatternError(
                         "no text matches the pattern",

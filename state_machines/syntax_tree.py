@@ -287,9 +287,14 @@ class End(Expression):
 
 @dataclass(slots=True, unsafe_hash=True)
 class WordBoundary(Expression):
-    r"""``\b``, or ``\B`` if ``negated``; ``word`` is the set of word characters."""
+    r"""``\b``, or ``\B`` if ``negated``, between characters of ``word`` and of ``other``.
+
+    The ends of the text count as ``other``. A character of neither set is beside no boundary, and
+    beside no place that is none.
+    """
 
     word: CodePointSet
+    other: CodePointSet
     negated: bool
 
     @property

@@ -43,6 +43,7 @@ from state_machines.json_schema.value_sets import (
     is_encodable,
 )
 from state_machines.quotes import SUBSTRING_UNIT, UNITS
+from state_machines.reader_languages import reader_language
 from state_machines.regex import compile_pattern
 
 FEW_DEPENDENCIES = 3
@@ -217,6 +218,11 @@ def substring_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
             f"{SUBSTRING_UNIT} is not one of {', '.join(map(repr, UNITS))}", SUBSTRING_UNIT
         )
     return restrict_one_type(evaluator.sources.quotes(value, unit))
+
+
+def reader_language_(_: SchemaLocation, value: Any, __: TermEvaluator) -> ValueSet:
+    """``x-reader-language``: the string is one that a type's validator reads."""
+    return restrict_one_type(reader_language(value))
 
 
 def string_list(location: SchemaLocation, keyword: str, value: Any) -> list[str]:

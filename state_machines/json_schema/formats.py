@@ -13,8 +13,8 @@ RFC 3339:
   is left out, because few programs can read it and ISO 8601 allows it by mutual agreement only.
 * ``duration``: appendix A, the ABNF of ISO 8601 durations.
 
-``regex``: ECMA-262, section 22.2.1, with the ``u`` flag. Unnecessary escapes, ``]``, ``}`` and a
-``-`` next to a class are accepted as in section B.1.2, as :mod:`state_machines.regex.parser` does.
+``regex``: ECMA-262, section 22.2.1, with the ``u`` flag. Unnecessary escapes, ``}`` and a ``-`` next
+to a class are accepted as in section B.1.2, as :mod:`state_machines.regex.parser` does.
 The syntax is not a regular language. A regular subset is accepted:
 
 * Groups are nested at most :data:`MAX_NESTED_GROUPS` deep.
@@ -40,20 +40,11 @@ from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.word_lists import literals, word_list
 from state_machines.json_schema import identifier_formats as identifiers
 from state_machines.json_schema.identifier_formats import full_match
+from state_machines.reader_languages.temporal import DATE, YEAR
 
 _MINUTES_PER_DAY = 24 * 60
 _SYMBOLS, _UTC = CodePointSet.of("0123456789:.+-"), CodePointSet.of("Zz")
 
-_YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
-_MULTIPLE_OF_4 = "(?:0[48]|[2468][048]|[13579][26])"
-_LEAP_DAY = rf"(?:[0-9]{{2}}{_MULTIPLE_OF_4}|{_MULTIPLE_OF_4}00)-02-29"
-DATE = (
-    rf"{_YEAR}-(?:"
-    r"(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
-    r"|(?:0[13-9]|1[0-2])-(?:29|30)"
-    r"|(?:0[13578]|1[02])-31"
-    rf")|{_LEAP_DAY}"
-)
 _FRACTION = r"(?:\.[0-9]+)?"
 _OFFSET = r"(?:[Zz]|[+\-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 _TIME = rf"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{_FRACTION}{_OFFSET}"
@@ -71,8 +62,8 @@ def time() -> Node:
 def date_time() -> Node:
     """``date-time`` (RFC 3339, section 5.6)."""
     mark = full_match("[Tt]")
-    same_day = concatenation(full_match(f"{_YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
-    next_day = concatenation(full_match(f"{_YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
+    same_day = concatenation(full_match(f"{YEAR}-(?:06-30|12-31)"), mark, _leap_second(0))
+    next_day = concatenation(full_match(f"{YEAR}-(?:07-01|01-01)"), mark, _leap_second(1))
     return union((concatenation(full_match(DATE), mark, full_match(_TIME)), same_day, next_day))
 
 
@@ -144,7 +135,7 @@ _CHARACTER_ESCAPE = (
     rf"|u\{{0{{0,4}}(?:{_HEX}{{1,5}}|10{_HEX}{{4}})\}}|[^0-9A-Za-z])"
 )
 _BACK_REFERENCE = rf"\\(?:[1-9]|k<{_NAME}>)"
-_PLAIN = r"[^\\^$.*+?()\[{|]"
+_PLAIN = r"[^\\^$.*+?()\[\]{|]"
 _ASSERTION = r"\^|\$|\\[bB]"
 _GROUP = rf"\((?:\?:|\?<{_NAME}>)?"
 _LOOK_AROUND = r"\(\?<?[=!]"

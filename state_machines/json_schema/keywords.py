@@ -53,6 +53,10 @@ _STRING = frozenset({"string"})
 _ARRAY = frozenset({"array"})
 _OBJECT = frozenset({"object"})
 
+READER_LANGUAGE = "x-reader-language"
+_READ_AS = frozenset({"format", "pattern", "minLength", "maxLength"})
+"""The keywords that only describe a string whose language ``x-reader-language`` gives."""
+
 _DRAFTS = tuple(DIALECTS)
 _ALL = frozenset(_DRAFTS)
 _SINCE_6 = _ALL - {"4"}
@@ -165,6 +169,7 @@ KEYWORDS: tuple[Keyword, ...] = (
     Keyword("format", assert_.format_, _STRING, vocabulary="format", kind=str),
     Keyword("x-substring-of", assert_.substring_of, _STRING, kind=str, cost=1),
     Keyword("x-substring-unit"),
+    Keyword(READER_LANGUAGE, assert_.reader_language_, _STRING, kind=dict, cost=1),
     _assertion("minItems", assert_.min_items, _ARRAY),
     _assertion("maxItems", assert_.max_items, _ARRAY),
     _assertion("uniqueItems", assert_.unique_items, _ARRAY, kind=bool, cost=6),
@@ -349,8 +354,11 @@ class SchemaReader(TermEvaluator):
         if not _CONDITIONAL.isdisjoint(schema):
             members = sorted(members, key=lambda member: member[0] in _CONDITIONAL)
         keywords = KEYWORDS_BY_DRAFT[location.dialect.name]
+        described = _READ_AS if READER_LANGUAGE in schema else ()
         for name, value in members:
             spend()
+            if name in described:
+                continue
             keyword = keywords.get(name)
             if keyword is None:
                 self._refuse_unknown(location, name)

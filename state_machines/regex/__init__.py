@@ -9,6 +9,6 @@ Reading order: :mod:`state_machines.syntax_tree` (the tree),
 
 from __future__ import annotations
 
-from state_machines.regex.compiler import PatternSyntax, compile_pattern
+from state_machines.regex.compiler import PatternDialect, compile_pattern
 
-__all__ = ["PatternSyntax", "compile_pattern"]
+__all__ = ["PatternDialect", "compile_pattern"]

@@ -25,10 +25,16 @@ def context_classes(tree: Expression) -> tuple[CodePointSet, ...]:
     classes = [ANY_CODE_POINT]
     for node in walk(tree):
         match node:
-            case WordBoundary(word=members) | LookBehind(members=members):
-                parts = (part for cell in classes for part in (cell & members, cell & ~members))
-                classes = [part for part in parts if part]
+            case WordBoundary():
+                classes = _split(_split(classes, node.word), node.other)
+            case LookBehind():
+                classes = _split(classes, node.members)
     return tuple(classes)
+
+
+def _split(classes: list[CodePointSet], members: CodePointSet) -> list[CodePointSet]:
+    parts = (part for cell in classes for part in (cell & members, cell & ~members))
+    return [part for part in parts if part]
 
 
 def single_word(tree: Expression) -> tuple[int, ...] | None:

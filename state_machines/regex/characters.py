@@ -9,8 +9,16 @@ import re
 from typing import NoReturn
 
 from state_machines.errors import InvalidPatternError, UnsupportedPatternError
-from state_machines.grammar.symbols import MAX_CODE_POINT, CodePointSet
-from state_machines.regex.unicode_classes import DIGIT, SPACE, WORD, case_closure, property_set
+from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
+from state_machines.regex import unicode_versions
+from state_machines.regex.unicode_classes import (
+    ASCII,
+    DIGIT,
+    SPACE,
+    WORD,
+    case_closure,
+    property_set,
+)
 from state_machines.text_reader import TextReader
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
@@ -25,11 +33,19 @@ class CharacterReader(TextReader):
 
     Raises :class:`~state_machines.errors.InvalidPatternError` and
     :class:`~state_machines.errors.UnsupportedPatternError`.
+
+    Attributes:
+        ignore_case: Whether characters match without case at the current position.
+        is_denied: Whether the current position is one that a match must not have, as in ``(?!…)``.
+        disputed: The characters on which readers may disagree in the class that is being read, as
+            :mod:`~state_machines.regex.unicode_versions` says.
     """
 
     def __init__(self, pattern: str) -> None:
         super().__init__(pattern)
         self.ignore_case = False
+        self.is_denied = False
+        self.disputed = unicode_versions.NOTHING
 
     def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
         where = self.position if position is None else position
@@ -41,7 +57,27 @@ class CharacterReader(TextReader):
 
     def folded(self, members: CodePointSet) -> CodePointSet:
         """Return a set with all case variants of its members if case is ignored."""
-        return case_closure(members) if self.ignore_case else members
+        if not self.ignore_case:
+            return members
+        if members is not ANY_CODE_POINT and members & ~ASCII:
+            self.dispute("case_folding")
+        return case_closure(members)
+
+    def dispute(self, name: str, value: str | None = None) -> None:
+        """Note that the class that is being read depends on a property."""
+        found = unicode_versions.disputed(name, value)
+        if found:
+            self.disputed = self.disputed | found
+
+    def agreed(self, members: CodePointSet) -> CodePointSet:
+        """Return the members of a complete class that are so for all readers.
+
+        Where a match is denied, these are all characters that are members for some reader.
+        """
+        disputed, self.disputed = self.disputed, unicode_versions.NOTHING
+        if not disputed:
+            return members
+        return members | disputed if self.is_denied else members & ~disputed
 
     # Escapes
 
@@ -72,6 +108,7 @@ class CharacterReader(TextReader):
         if members is None:
             hint = f"For a script write {{Script={match[1]}}}" if match[2] is None else ""
             self.invalid(f"there is no property {match[0]}", start, hint)
+        self.dispute(match[1], match[2])
         return members
 
     def character_escape(self, start: int) -> int:

@@ -44,7 +44,7 @@ from state_machines.grammar.nodes import (
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
-from state_machines.regex import rust_syntax
+from state_machines.regex import python_syntax, rust_syntax
 from state_machines.regex.analysis import (
     context_classes,
     looks_ahead_by_end_alone,
@@ -78,23 +78,34 @@ _ANYTHING = everything(ANY_CODE_POINT)
 _Continuation: TypeAlias = tuple[Node, ...]
 """One node for each context."""
 
-PatternSyntax: TypeAlias = Literal["ecma-262", "rust"]
-"""Syntaxes of patterns: :mod:`state_machines.regex.parser` and ``rust_syntax``."""
+PatternDialect: TypeAlias = Literal["ecma", "rust", "python"]
+"""Dialects of patterns: ECMA-262, Rust's ``regex`` crate and Python's ``re``."""
 
-_PATTERNS: WeakValueLruCache[tuple[str, bool, PatternSyntax], Node] = WeakValueLruCache(
+_PARSERS: dict[PatternDialect, Callable[[str, str], Expression]] = {
+    "ecma": lambda pattern, flags: parse(pattern),
+    "rust": rust_syntax.parse,
+    "python": python_syntax.parse,
+}
+
+_PATTERNS: WeakValueLruCache[tuple[str, bool, PatternDialect, str], Node] = WeakValueLruCache(
     _HELD_PATTERNS
 )
 
 
-def compile_pattern(pattern: str, *, search: bool, syntax: PatternSyntax = "ecma-262") -> Node:
+def compile_pattern(
+    pattern: str, *, search: bool, dialect: PatternDialect = "ecma", flags: str = ""
+) -> Node:
     """Return the language of the texts that match a pattern, over code points.
 
     Args:
         pattern: The pattern.
-        search: Whether a match anywhere in the text counts, as for ``pattern`` in JSON Schema.
-            Otherwise the whole text must match. Assertions see the whole text in both cases.
-        syntax: The syntax of the pattern. Rust's has no assertions, so its patterns match whole
-            texts.
+        search: Whether a match anywhere in the text counts, as for ``pattern`` in JSON Schema,
+            in pydantic and in msgspec. Otherwise the whole text must match. Assertions see the
+            whole text in both cases.
+        dialect: The dialect of the pattern: ``"ecma"`` (with the flag ``u``), ``"rust"`` (the
+            ``regex`` crate) or ``"python"`` (``re``).
+        flags: Letters of flags that are set from the start: of ``imsxuRU`` in Rust, of ``aimsux``
+            in Python; none in ECMA-262.
 
     Returns:
         The language; :data:`~state_machines.grammar.node.EMPTY` if nothing matches (``a^``).
@@ -104,13 +115,15 @@ def compile_pattern(pattern: str, *, search: bool, syntax: PatternSyntax = "ecma
         UnsupportedPatternError: The language cannot be computed exactly: back-references,
             look-behind of more than one character, most assertions inside unbounded repetitions.
     """
-    return _PATTERNS.get((pattern, search, syntax), lambda: _compile(pattern, search, syntax))
+    return _PATTERNS.get(
+        (pattern, search, dialect, flags), lambda: _compile(pattern, search, dialect, flags)
+    )
 
 
-def _compile(pattern: str, search: bool, syntax: PatternSyntax) -> Node:
+def _compile(pattern: str, search: bool, dialect: PatternDialect, flags: str) -> Node:
     try:
         with step_budget(LIMITS.compile_steps):
-            tree = parse(pattern) if syntax == "ecma-262" else rust_syntax.parse(pattern)
+            tree = _PARSERS[dialect](pattern, flags)
             compiler = _Compiler(pattern, tree)
             return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]
     except GrammarBudgetError as error:
@@ -210,14 +223,16 @@ class _Compiler:
     # Assertions
 
     def word_boundary(self, tree: WordBoundary, then: _Continuation) -> _Continuation:
-        word, other = tree.word, ~tree.word
-        if tree.negated:
-            word, other = other, word
-        result = [_starting(then[0], word, at_end=tree.negated)]
+        word, other = tree.word, tree.other
+        after_word, after_other = (word, other) if tree.negated else (other, word)
+        result = [_starting(then[0], after_other, at_end=tree.negated)]
         for left, node in zip(self.classes, then[1:], strict=True):
-            after_word = bool(left & tree.word)
-            kept = other if after_word else word
-            result.append(_starting(node, kept, at_end=after_word != tree.negated))
+            if left & word:
+                result.append(_starting(node, after_word, at_end=not tree.negated))
+            elif left & other:
+                result.append(_starting(node, after_other, at_end=tree.negated))
+            else:
+                result.append(EMPTY)
         return tuple(result)
 
     def look_behind(self, tree: LookBehind, then: _Continuation) -> _Continuation:

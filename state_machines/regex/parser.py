@@ -6,13 +6,15 @@ Annex B:
 
 * A needless escape of anything but an ASCII letter or digit stands for the character (``\-``,
   ``\_``, ``\@``).
-* ``]``, ``}`` and a ``{`` that opens no quantifier stand for themselves, as does ``-`` beside a
-  class (``[\w-.]``).
+* ``}`` and a ``{`` that opens no quantifier stand for themselves, as does ``-`` beside a class
+  (``[\w-.]``).
 * ``(?P<name>…)`` is a named group; ``(?i)`` at the start and ``(?i:…)`` ignore case.
 
-Escaped letters without a meaning in ECMA-262 (``\A``, ``\Z``, ``\z``), possessive quantifiers,
-comments and conditionals raise :class:`~state_machines.errors.InvalidPatternError`. Constructs that
-have a meaning but are not implemented, such as back-references and atomic groups, raise
+A ``]`` that closes no class raises :class:`~state_machines.errors.InvalidPatternError`: the flag
+``u`` forbids it, and it mostly shows that the pattern is of another dialect (``[^]]``,
+``[[:alpha:]]``). So do escaped letters without a meaning in ECMA-262 (``\A``, ``\Z``, ``\z``),
+possessive quantifiers, comments and conditionals. Constructs that have a meaning but are not
+implemented, such as back-references and atomic groups, raise
 :class:`~state_machines.errors.UnsupportedPatternError`.
 
 A lone surrogate (``\ud83d``) is a class without members, since no text contains one.
@@ -46,7 +48,15 @@ from state_machines.syntax_tree import (
 )
 from state_machines.text_reader import REPETITION_MARKS
 
-_BRACES = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+NO_PART = Series(())
+"""A part without effect, such as a flag."""
+
+_SHOWN = 60
+"""Characters beside a lone bracket that are searched for signs of another dialect."""
+
+_EMPTY_CLASS = re.compile(r"\[\^?\][^\[\]]*$")
+_POSIX_CLASS = re.compile(r"\[\[:\^?[a-z]+:\]")
+_SET_OPERATOR = re.compile(r"\[[^\]]*(?:&&|--|~~|\[)[^\]]*\][^\[]*$")
 
 
 def parse(pattern: str) -> Expression:
@@ -64,6 +74,9 @@ class PatternReader(CharacterReader):
     Each method reads one production of the syntax at ``position`` and moves past it.
     """
 
+    braces = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+    """A quantifier in braces: its lower bound, the comma and its upper bound."""
+
     def __init__(self, pattern: str) -> None:
         super().__init__(pattern)
         self.depth = 0
@@ -74,16 +87,8 @@ class PatternReader(CharacterReader):
         """The characters that ``.`` matches."""
 
     @abstractmethod
-    def concatenation(self) -> Expression:
-        """Read the parts up to ``|``, ``)`` or the end."""
-
-    @abstractmethod
-    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
-        """Return the bounds of a quantifier in braces."""
-
-    @abstractmethod
-    def lazy(self, start: int) -> None:
-        """Judge a quantifier with ``?`` behind it."""
+    def term(self) -> Expression:
+        """Read one part with its quantifiers; :data:`NO_PART` for a part without effect."""
 
     @abstractmethod
     def group(self, start: int) -> Expression:
@@ -92,6 +97,20 @@ class PatternReader(CharacterReader):
     @abstractmethod
     def escape(self, start: int) -> Expression:
         """Read what follows a backslash."""
+
+    def skip_ignored(self) -> None:
+        """Move past white space and comments where they have no meaning."""
+
+    def anchor(self, mark: str) -> Expression:
+        """Return the assertion of ``^`` or ``$``."""
+        return Start() if mark == "^" else End()
+
+    def lazy(self, start: int) -> None:
+        """Judge a quantifier with ``?`` behind it. Its language is that of a greedy one."""
+
+    def append(self, parts: list[Expression], part: Expression) -> None:
+        """Append a part to those before it."""
+        _append(parts, part)
 
     def parse(self) -> Expression:
         tree = self.alternation()
@@ -105,6 +124,17 @@ class PatternReader(CharacterReader):
             branches.append(self.concatenation())
         return branches[0] if len(branches) == 1 else Choice(tuple(branches))
 
+    def concatenation(self) -> Expression:
+        """Read the parts up to ``|``, ``)`` or the end."""
+        parts: list[Expression] = []
+        while True:
+            self.skip_ignored()
+            if self.at_end or self.text[self.position] in "|)":
+                return parts[0] if len(parts) == 1 else Series(tuple(parts))
+            part = self.term()
+            if part is not NO_PART:
+                self.append(parts, part)
+
     def quantifier(self) -> tuple[int, int | None] | None:
         start = self.position
         if self.at_end:
@@ -113,7 +143,7 @@ class PatternReader(CharacterReader):
         if bounds is not None:
             self.position += 1
         else:
-            braces = _BRACES.match(self.text, start)
+            braces = self.braces.match(self.text, start)
             if braces is None:
                 return None
             self.position = braces.end()
@@ -122,34 +152,41 @@ class PatternReader(CharacterReader):
             self.lazy(start)
         return bounds
 
+    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
+        """Return the bounds of a quantifier in braces."""
+        if len(braces[0]) > 22:
+            self.unsupported("a quantifier with a bound of more than 18 digits", braces.start())
+        min_count = int(braces[1] or 0)
+        if braces[2] is None:
+            return min_count, min_count
+        return min_count, int(braces[3]) if braces[3] else None
+
     def atom(self) -> Expression:
         start = self.position
         match character := self.next_character():
             case "(":
                 return self.group(start)
             case "[":
-                return Characters(self.character_class(start))
+                return Characters(self.agreed(self.character_class(start)))
             case "\\":
                 if self.at_end:
                     self.invalid("nothing follows a backslash", start)
                 return self.escape(start)
             case ".":
                 return Characters(self.any_character)
-            case "^":
-                return Start()
-            case "$":
-                return End()
+            case "^" | "$":
+                return self.anchor(character)
             case "*" | "+" | "?":
                 self.invalid("a quantifier with nothing to repeat", start)
             case "{":
-                if _BRACES.match(self.text, start):
+                if self.braces.match(self.text, start):
                     self.invalid("a quantifier with nothing to repeat", start)
                 if re.compile(r"\{,[0-9]+\}").match(self.text, start):
                     self.invalid("a quantifier without a lower bound", start, "Write {0,n}")
         return self.single(ord(character))
 
     def single(self, code_point: int) -> Expression:
-        return Characters(self.folded(code_points(code_point)))
+        return Characters(self.agreed(self.folded(code_points(code_point))))
 
     @contextmanager
     def nested(self, start: int) -> Iterator[None]:
@@ -159,6 +196,24 @@ class PatternReader(CharacterReader):
         self.depth += 1
         yield
         self.depth -= 1
+
+    @contextmanager
+    def denied(self, *, negated: bool) -> Iterator[None]:
+        """Read the body of a look-around; a negated one denies its matches."""
+        outer = self.is_denied
+        self.is_denied = outer != negated
+        yield
+        self.is_denied = outer
+
+    def look_behind(self, start: int, body: Expression, *, negated: bool) -> Expression:
+        """Return the look-behind at a body; refuse it unless the body is one character."""
+        branches = body.branches if isinstance(body, Choice) else (body,)
+        members = CodePointSet(())
+        for branch in branches:
+            if not isinstance(branch, Characters):
+                self.unsupported("a look-behind at anything but one character", start)
+            members = members | branch.members
+        return LookBehind(members, negated)
 
 
 class _Parser(PatternReader):
@@ -174,6 +229,24 @@ class _Parser(PatternReader):
             self.ignore_case = True
         return super().parse()
 
+    def atom(self) -> Expression:
+        if self.peek("]"):
+            self.lone_bracket()
+        return super().atom()
+
+    def lone_bracket(self) -> NoReturn:
+        """Refuse a ``]`` that closes no class; say so if another dialect can have it there."""
+        first = max(0, self.position - _SHOWN)
+        before, around = self.text[first : self.position], self.text[first : self.position + _SHOWN]
+        hint = "Write \\] for the character"
+        if _EMPTY_CLASS.search(before):
+            hint += r"; ECMA-262 reads [] and [^] as whole classes, and [\]…] is the class with ]"
+        elif _POSIX_CLASS.search(around):
+            hint += r"; ECMA-262 has no [:alpha:], but \p{Alphabetic}, or a-zA-Z in a class"
+        elif _SET_OPERATOR.search(before):
+            hint += "; ECMA-262 has no classes inside classes and no && or -- with the flag u"
+        self.invalid("a ] that closes no class", hint=hint)
+
     def alternation(self) -> Expression:
         branches: list[Expression] = []
         before = self.names
@@ -185,12 +258,6 @@ class _Parser(PatternReader):
             found |= self.names
         self.names = found
         return branches[0] if len(branches) == 1 else Choice(tuple(branches))
-
-    def concatenation(self) -> Expression:
-        parts: list[Expression] = []
-        while not self.at_end and self.text[self.position] not in "|)":
-            _append(parts, self.term())
-        return parts[0] if len(parts) == 1 else Series(tuple(parts))
 
     def term(self) -> Expression:
         spend()
@@ -210,24 +277,14 @@ class _Parser(PatternReader):
             self.invalid("a quantifier after a quantifier", here)
         return Repeat(atom, min_count, max_count, position=start)
 
-    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
-        if len(braces[0]) > 22:
-            self.unsupported("a quantifier with a bound of more than 18 digits", braces.start())
-        min_count = int(braces[1])
-        if braces[2] is None:
-            return min_count, min_count
-        return min_count, int(braces[3]) if braces[3] else None
-
-    def lazy(self, start: int) -> None:
-        """A lazy quantifier has the same language as a greedy one."""
-
     # Groups
 
     def group(self, start: int) -> Expression:
         ignore_case = self.ignore_case
         with self.nested(start):
             wrap = self.group_kind(start)
-            body = self.alternation()
+            with self.denied(negated=wrap in ("?!", "?<!")):
+                body = self.alternation()
             if not self.take(")"):
                 self.invalid("missing )", start)
         self.ignore_case = ignore_case
@@ -268,29 +325,21 @@ class _Parser(PatternReader):
             self.invalid(f"a second group of the name {name!r}", start)
         self.names.add(name)
 
-    def look_behind(self, start: int, body: Expression, *, negated: bool) -> Expression:
-        branches = body.branches if isinstance(body, Choice) else (body,)
-        members = CodePointSet(())
-        for branch in branches:
-            if not isinstance(branch, Characters):
-                self.unsupported("a look-behind at anything but one character", start)
-            members = members | branch.members
-        return LookBehind(members, negated)
-
     # Escapes
 
     def escape(self, start: int) -> Expression:
         character = self.text[self.position]
         if character in "bB":
             self.position += 1
-            return WordBoundary(self.folded(WORD), negated=character == "B")
+            word = self.folded(WORD)
+            return WordBoundary(word, ~word, negated=character == "B")
         if character in "123456789":
             self.back_reference(start)
         if character == "k":
             self.named_reference(start)
         members = self.class_escape(start)
         if members is not None:
-            return Characters(members)
+            return Characters(self.agreed(members))
         return self.single(self.character_escape(start))
 
     def back_reference(self, start: int) -> NoReturn:

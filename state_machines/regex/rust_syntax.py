@@ -1,54 +1,82 @@
 r"""Parse a regular expression in the syntax of Rust's ``regex`` crate into a syntax tree.
 
-Grammars in Lark's notation contain such expressions. The differences from ECMA-262:
+Pydantic's patterns are such expressions, and so are the lexemes of grammars in Lark's notation. The
+differences from ECMA-262:
 
-* ``\d``, ``\w`` and ``\s`` are Unicode's decimal digits, word characters and white space.
+* ``\d``, ``\w``, ``\s`` and ``\b`` are Unicode's: decimal digits, word characters, white space.
 * ``.`` is any character but a line feed; with the flag ``s`` it is any character.
 * Flags are set at any place, for the rest of a group (``(?i)``) or for one group (``(?s-i:…)``):
-  ``i`` (without case), ``s``, ``x`` (white space and ``#`` comments have no meaning), ``m`` and
-  ``u`` (no effect).
+  ``i`` (without case), ``s``, ``m`` (``^`` and ``$`` at lines), ``R`` (``\r\n`` ends lines too),
+  ``x`` (white space and ``#`` comments have no meaning), ``U`` (no effect) and ``u``, without which
+  the classes are those of ASCII.
+* ``\A`` and ``\z`` are the ends of the text; ``\<``, ``\>``, ``\b{start}``, ``\b{end-half}`` and
+  the like those of words.
 * Classes nest, and have the operators ``&&``, ``--`` and ``~~`` and the names ``[:alpha:]``.
 * ``\p{…}`` matches names loosely, and scripts by their name alone.
 * A quantifier may follow a quantifier.
 
-An expression describes whole lexemes, so ``^`` and ``\A`` at its start and ``$`` and ``\z`` at its
-end have no effect. All other assertions are refused, and so are lazy quantifiers, whose meaning
-depends on what follows. As in ECMA-262's Annex B, a ``{`` that opens no quantifier is itself.
+There are no look-arounds and no back-references. As in ECMA-262's Annex B, a ``{`` that opens no
+quantifier is itself, which the crate refuses.
+
+A lexeme (:func:`parse_lexeme`) is a whole text whose surroundings are not known, so ``^`` and
+``\A`` at its start and ``$`` and ``\z`` at its end have no effect. All other assertions are
+refused, and so are lazy quantifiers, whose meaning depends on what follows.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NoReturn
 
 from state_machines.budgets import spend
-from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet, code_points
+from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
-from state_machines.regex.parser import PatternReader
-from state_machines.regex.unicode_classes import ascii_class, loose_property_set, perl_class
+from state_machines.regex import assertions
+from state_machines.regex.parser import NO_PART, PatternReader
+from state_machines.regex.unicode_classes import (
+    ASCII,
+    ascii_class,
+    loose_property_set,
+    perl_class,
+)
+from state_machines.regex.unicode_versions import NOTHING
 from state_machines.syntax_tree import (
     Characters,
     End,
     Expression,
     Repeat,
-    Series,
     Start,
 )
 from state_machines.text_reader import CLASS_MEMBERS_PER_STEP, HEXADECIMAL_ESCAPES
 
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
-_PROPERTY = re.compile(r"\{(\^?)([A-Za-z0-9_ -]+)(?:(!=|=|:)([A-Za-z0-9_ -]+))?\}")
+_PROPERTY = re.compile(r"\{(\^?)([A-Za-z0-9_ -]+)(?:(!=|=|:)([A-Za-z0-9_. -]+))?\}")
 _BRACED = re.compile(r"\{([0-9A-Fa-f]+)\}")
+_WORD_EDGE = re.compile(r"\{(start|end|start-half|end-half)\}")
+_NAME = re.compile(r"([^\W\d][\w.\[\]]*)>")
 _ASCII_CLASS = re.compile(r"\[:(\^?)([a-z]+):\]")
 _SPACE = re.compile(r"(?:[\t-\r \x85\u200e\u200f\u2028\u2029]+|#[^\n]*)+")
 _CONTROLS = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
+_ASCII_PERL = {"d": "digit", "s": "space", "w": "word"}
 _SET_OPERATORS = ("&&", "--", "~~")
-_NO_LOOK = "Terminals with & and ~ express conditions on the text of a lexeme"
-_NO_PART = Series(())
-"""Flags and anchors without effect."""
 
 
 def parse(pattern: str, flags: str = "") -> Expression:
-    r"""Return the syntax tree of a pattern; it has no assertions.
+    r"""Return the syntax tree of a pattern.
+
+    Args:
+        pattern: The expression.
+        flags: Flags that are set from the start, of ``imsuxRU``; ``u`` is always set.
+
+    Raises:
+        InvalidPatternError: The text is no regular expression.
+        UnsupportedPatternError: It has a construct that is not supported.
+    """
+    return _Parser(pattern, flags).parse()
+
+
+def parse_lexeme(pattern: str, flags: str = "") -> Expression:
+    r"""Return the syntax tree of a pattern for whole texts; it has no assertions.
 
     Args:
         pattern: The expression.
@@ -58,13 +86,19 @@ def parse(pattern: str, flags: str = "") -> Expression:
         InvalidPatternError: The text is no regular expression.
         UnsupportedPatternError: It has an assertion, a lazy quantifier or a back-reference.
     """
-    return _Parser(pattern, flags).parse()
+    return _LexemeParser(pattern, flags).parse()
 
 
 class _Parser(PatternReader):
+    braces = re.compile(r"\{\s*([0-9]+)\s*(?:(,)\s*([0-9]*)\s*)?\}")
+
+    flag_letters = frozenset("imsuxRU")
+    no_look_hint = "Rust's syntax has none; pydantic's regex_engine='python-re' has"
+    """What to do about an assertion that is refused."""
+
     def __init__(self, pattern: str, flags: str) -> None:
         super().__init__(pattern)
-        self.flags = frozenset(flags)
+        self.flags = frozenset(flags) | {"u"}
 
     @property
     def flags(self) -> frozenset[str]:
@@ -77,19 +111,34 @@ class _Parser(PatternReader):
 
     @property
     def any_character(self) -> CodePointSet:
-        """Any character but a line feed, with the flag ``s`` any."""
-        return ANY_CODE_POINT if "s" in self.flags else ~code_points("\n")
+        """Any character but a line end, with the flag ``s`` any."""
+        if "u" not in self.flags:
+            self.not_utf8(self.position - 1)
+        if "s" in self.flags:
+            return ANY_CODE_POINT
+        return ~CodePointSet.of("\r\n" if "R" in self.flags else "\n")
 
-    def concatenation(self) -> Expression:
-        parts: list[Expression] = []
-        while True:
-            self.skip_space()
-            if self.at_end or self.text[self.position] in "|)":
-                break
-            part = self.term()
-            if part is not _NO_PART:
-                parts.append(part)
-        return parts[0] if len(parts) == 1 else Series(tuple(parts))
+    def anchor(self, mark: str) -> Expression:
+        if "m" not in self.flags:
+            return super().anchor(mark)
+        if "R" in self.flags:
+            return assertions.CRLF_LINE_START if mark == "^" else assertions.CRLF_LINE_END
+        return assertions.LINE_START if mark == "^" else assertions.LINE_END
+
+    def skip_ignored(self) -> None:
+        if "x" in self.flags:
+            found = _SPACE.match(self.text, self.position)
+            if found is not None:
+                self.position = found.end()
+
+    def folded(self, members: CodePointSet) -> CodePointSet:
+        if self.ignore_case and "u" not in self.flags:
+            return members | (super().folded(members & ASCII) & ASCII)
+        return super().folded(members)
+
+    def not_utf8(self, start: int) -> NoReturn:
+        """Refuse a set that has bytes outside of ASCII."""
+        self.invalid("a set without the flag u that is not of ASCII alone", start)
 
     def term(self) -> Expression:
         """Read one part with its quantifiers."""
@@ -98,58 +147,32 @@ class _Parser(PatternReader):
         part = self.atom()
         marks = 0
         while True:
-            self.skip_space()
+            self.skip_ignored()
             here = self.position
             bounds = self.quantifier()
             if bounds is None:
-                break
-            if part is _NO_PART or isinstance(part, Start | End):
+                return part
+            if part is NO_PART:
                 self.invalid("a quantifier with nothing to repeat", here)
             marks += 1
             if marks > LIMITS.repetition_marks:
                 self.unsupported(f"more than {LIMITS.repetition_marks} quantifiers in a row", here)
             part = Repeat(part, *bounds, position=start)
-        if isinstance(part, Start):
-            before = self.text[:start]
-            if self.depth or "m" in self.flags or re.sub(r"\(\?[a-z]+\)", "", before):
-                self.unsupported("an assertion", start, _NO_LOOK)
-            return _NO_PART
-        if isinstance(part, End):
-            if self.depth or "m" in self.flags or not self.at_end:
-                self.unsupported("an assertion", start, _NO_LOOK)
-            return _NO_PART
-        return part
-
-    def lazy(self, start: int) -> None:
-        self.unsupported(
-            "a lazy quantifier", start, "The rule option [lazy] makes a whole terminal lazy"
-        )
 
     def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
-        for digits in (braces[1], braces[3] or ""):
-            if len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count:
-                self.unsupported(
-                    f"a count of more than {LIMITS.repetition_count:,}", braces.start()
-                )
-        min_count = int(braces[1])
-        max_count = int(braces[3]) if braces[3] else min_count if braces[2] is None else None
+        min_count, max_count = super().bounds_of(braces)
         if max_count is not None and max_count < min_count:
             self.invalid("the bounds of a quantifier are out of order", braces.start())
         return min_count, max_count
 
-    def skip_space(self) -> None:
-        if "x" in self.flags:
-            found = _SPACE.match(self.text, self.position)
-            if found is not None:
-                self.position = found.end()
-
     # Groups
 
     def group(self, start: int) -> Expression:
+        self.skip_ignored()
         for mark in ("?=", "?!", "?<=", "?<!"):
             if self.peek(mark):
                 name = "look-behind" if "<" in mark else "look-ahead"
-                self.unsupported(f"a {name}", start, _NO_LOOK)
+                self.unsupported(f"a {name}", start, self.no_look_hint)
         if self.peek("?>") or self.peek("?P>") or self.peek("?P="):
             self.unsupported("an atomic group or a back-reference", start)
         flags = self.flags
@@ -163,7 +186,7 @@ class _Parser(PatternReader):
             flags = self.changed_flags(found, start)
             if found[3] == ")":
                 self.flags = flags
-                return _NO_PART
+                return NO_PART
         outer, self.flags = self.flags, flags
         with self.nested(start):
             body = self.alternation()
@@ -172,13 +195,21 @@ class _Parser(PatternReader):
         self.flags = outer
         return body
 
+    def group_name(self) -> str:
+        """Read the name of a group and the ``>`` after it."""
+        start = self.position
+        found = _NAME.match(self.text, start)
+        if found is None:
+            self.invalid("a group name was expected", start)
+        self.position = found.end()
+        return found[1]
+
     def changed_flags(self, found: re.Match[str], start: int) -> frozenset[str]:
         on, off = set(found[1]), set(found[2] or "")
-        unknown = (on | off) - set("imsux")
-        if unknown or "u" in off:
-            self.unsupported(
-                f"the flag {min(unknown) if unknown else '-u'}", start, "Flags are i, m, s, u and x"
-            )
+        unknown = (on | off) - self.flag_letters
+        if unknown:
+            known = ", ".join(sorted(self.flag_letters))
+            self.unsupported(f"the flag {min(unknown)}", start, f"Flags are {known}")
         return frozenset((self.flags | on) - off)
 
     # Escapes
@@ -189,27 +220,53 @@ class _Parser(PatternReader):
             self.position += 1
             return Start() if letter == "A" else End()
         if letter in "bB<>":
-            self.unsupported("a word boundary", start, _NO_LOOK)
+            self.position += 1
+            return self.word_edge(letter)
         if letter in "123456789k":
             self.unsupported("a back-reference", start, "Repeat the text as a rule of its own")
         members = self.class_escape(start)
         if members is not None:
-            return Characters(members)
+            return Characters(self.agreed(members))
         return self.single(self.character_escape(start))
+
+    def word_edge(self, letter: str) -> Expression:
+        r"""Read the assertion about words that begins with a letter of ``bB<>``."""
+        special = _WORD_EDGE.match(self.text, self.position) if letter == "b" else None
+        edge = {"<": "start", ">": "end"}.get(letter, "")
+        if special is not None:
+            self.position = special.end()
+            edge = special[1]
+        word = self.perl_members("w")
+        disputed, self.disputed = self.disputed, NOTHING
+        if not edge:
+            return assertions.word_boundary(word, letter == "B", disputed)
+        return assertions.word_edge(edge, word, disputed)
+
+    def perl_members(self, letter: str) -> CodePointSet:
+        """Return the set of ``d``, ``s`` or ``w``."""
+        if "u" not in self.flags:
+            members = ascii_class(_ASCII_PERL[letter])
+            assert members is not None
+            return members
+        if letter != "s":
+            self.dispute(letter)
+        return perl_class(letter)
 
     def class_escape(self, start: int) -> CodePointSet | None:
         letter = self.text[self.position]
         if letter in "dDwWsS":
             self.position += 1
-            members = self.folded(perl_class(letter.lower()))
-            return members if letter.islower() else ~members
-        if letter not in "pP":
+            members = self.folded(self.perl_members(letter.lower()))
+        elif letter in "pP":
+            self.position += 1
+            members = self.folded(self.unicode_property(start))
+        else:
             return None
-        self.position += 1
-        members = self.folded(self.unicode_property(start))
-        return members if letter == "p" else ~members
+        return members if letter.islower() else ~members
 
     def unicode_property(self, start: int) -> CodePointSet:
+        if "u" not in self.flags:
+            self.not_utf8(start)
         found = _PROPERTY.match(self.text, self.position)
         if found is not None:
             self.position = found.end()
@@ -222,6 +279,7 @@ class _Parser(PatternReader):
             self.unsupported(f"the property {name}", start)
         if members is None:
             self.invalid(f"there is no property {self.text[start : self.position]}", start)
+        self.dispute(name, value)
         return ~members if bool(negated) != (operator == "!=") else members
 
     def character_escape(self, start: int) -> int:
@@ -249,12 +307,13 @@ class _Parser(PatternReader):
     def character_class(self, start: int) -> CodePointSet:
         """Read a class after its opening bracket, with nested classes and set operators."""
         with self.nested(start):
+            self.skip_ignored()
             negated = self.take("^")
-            result = self.class_operand(start, is_first=True)
+            result = self.class_operand(start, self.leading_members())
             while not self.take("]"):
                 operator = self.text[self.position : self.position + 2]
                 self.position += 2
-                operand = self.class_operand(start, is_first=False)
+                operand = self.class_operand(start, [])
                 match operator:
                     case "&&":
                         result = result & operand
@@ -262,22 +321,31 @@ class _Parser(PatternReader):
                         result = result & ~operand
                     case "~~":
                         result = (result | operand) & ~(result & operand)
-        return ~result if negated else result
+        if negated:
+            result = ~result
+        if "u" not in self.flags and result & ~ASCII:
+            self.not_utf8(start)
+        return result
 
-    def class_operand(self, start: int, *, is_first: bool) -> CodePointSet:
-        """Read members up to a set operator or the closing bracket."""
+    def leading_members(self) -> list[tuple[int, int]]:
+        """Read each ``-``, or else one ``]``, at the start of a class: they are themselves."""
         found: list[tuple[int, int]] = []
-        count = 0
-        while is_first and self.take("-"):
+        self.skip_ignored()
+        while self.take("-"):
             found.append((ord("-"), ord("-")))
-            count += 1
+            self.skip_ignored()
+        if not found and self.take("]"):
+            found.append((ord("]"), ord("]")))
+        return found
+
+    def class_operand(self, start: int, found: list[tuple[int, int]]) -> CodePointSet:
+        """Read members up to a set operator or the closing bracket; ``found`` are those before."""
+        count = 0
         while True:
-            self.skip_space()
+            self.skip_ignored()
             if self.at_end:
                 self.invalid("missing ]", start)
-            if self.text.startswith(_SET_OPERATORS, self.position):
-                break
-            if self.peek("]") and (count or not is_first):
+            if self.text.startswith(_SET_OPERATORS, self.position) or self.peek("]"):
                 break
             if not count % CLASS_MEMBERS_PER_STEP:
                 spend()
@@ -290,16 +358,19 @@ class _Parser(PatternReader):
     def class_range(self, start: int) -> tuple[tuple[int, int], ...]:
         here = self.position
         first = self.class_member()
-        self.skip_space()
+        self.skip_ignored()
         if not isinstance(first, int):
             return first.ranges
-        is_range = self.peek("-") and not self.text.startswith(("-]", "--"), self.position)
-        if not is_range:
+        if not self.peek("-"):
             return ((first, first),)
+        hyphen = self.position
         self.position += 1
-        self.skip_space()
+        self.skip_ignored()
         if self.at_end:
             self.invalid("missing ]", start)
+        if self.peek("]") or self.peek("-"):
+            self.position = hyphen
+            return ((first, first),)
         last = self.class_member()
         if not isinstance(last, int):
             self.invalid("a set as the end of a range", here)
@@ -312,11 +383,75 @@ class _Parser(PatternReader):
         character = self.next_character()
         if character == "[":
             named = _ASCII_CLASS.match(self.text, start)
-            if named is None:
-                return self.character_class(start)
-            members = ascii_class(named[2])
-            if members is None:
-                self.invalid(f"there is no class [:{named[2]}:]", start)
+            members = None if named is None else ascii_class(named[2])
+            if named is None or members is None:
+                return self.nested_class(start)
             self.position = named.end()
+            members = self.folded(members)
             return ~members if named[1] else members
         return self.class_character(character, start)
+
+    def nested_class(self, start: int) -> CodePointSet:
+        """Read a class inside a class, after its opening bracket."""
+        return self.character_class(start)
+
+
+class _LexemeParser(_Parser):
+    """Refuses what depends on the text around a lexeme."""
+
+    flag_letters = frozenset("imsux")
+    no_look_hint = "Terminals with & and ~ express conditions on the text of a lexeme"
+
+    def term(self) -> Expression:
+        start = self.position
+        part = super().term()
+        body = part.body if isinstance(part, Repeat) else part
+        if isinstance(body, Start | End) and body is not part:
+            self.invalid("a quantifier with nothing to repeat", start)
+        if isinstance(part, Start):
+            before = self.text[:start]
+            if self.depth or "m" in self.flags or re.sub(r"\(\?[a-z]+\)", "", before):
+                self.unsupported("an assertion", start, self.no_look_hint)
+            return NO_PART
+        if isinstance(part, End):
+            if self.depth or "m" in self.flags or not self.at_end:
+                self.unsupported("an assertion", start, self.no_look_hint)
+            return NO_PART
+        return part
+
+    def append(self, parts: list[Expression], part: Expression) -> None:
+        parts.append(part)
+
+    def anchor(self, mark: str) -> Expression:
+        return Start() if mark == "^" else End()
+
+    def lazy(self, start: int) -> None:
+        self.unsupported(
+            "a lazy quantifier", start, "The rule option [lazy] makes a whole terminal lazy"
+        )
+
+    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
+        for digits in (braces[1], braces[3] or ""):
+            if len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count:
+                self.unsupported(
+                    f"a count of more than {LIMITS.repetition_count:,}", braces.start()
+                )
+        return super().bounds_of(braces)
+
+    def changed_flags(self, found: re.Match[str], start: int) -> frozenset[str]:
+        flags = super().changed_flags(found, start)
+        if "u" not in flags:
+            self.unsupported("the flag -u", start, "Flags are i, m, s, u and x")
+        return flags
+
+    def word_edge(self, letter: str) -> Expression:
+        self.unsupported("a word boundary", self.position - 2, self.no_look_hint)
+
+    def nested_class(self, start: int) -> CodePointSet:
+        named = _ASCII_CLASS.match(self.text, start)
+        if named is not None:
+            self.invalid(f"there is no class [:{named[2]}:]", start)
+        return super().nested_class(start)
+
+    def dispute(self, name: str, value: str | None = None) -> None:
+        """Lexemes have the Unicode version of this package."""

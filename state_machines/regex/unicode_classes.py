@@ -21,6 +21,7 @@ from state_machines.caches import LruCache
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 
+ASCII = CodePointSet([(0, 0x7F)])
 DIGIT = CodePointSet([(0x30, 0x39)])
 WORD = CodePointSet([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 LINE_TERMINATOR = CodePointSet([(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)])
@@ -125,7 +126,7 @@ def loose_property_set(name: str, value: str | None = None) -> CodePointSet | No
     """
     if len(name) > MAX_NAME_CHARS or len(value or "") > MAX_NAME_CHARS:
         return None
-    return _loose_property_set(_loose(name), None if value is None else _loose(value))
+    return _loose_property_set(loose_name(name), None if value is None else loose_name(value))
 
 
 @lru_cache(maxsize=512)
@@ -133,6 +134,8 @@ def _loose_property_set(name: str, value: str | None) -> CodePointSet | None:
     if not (name.isascii() and name.isalnum() and (value is None or value.isalnum())):
         return None
     if value is None:
+        if name not in _LOOSE_NAMES:
+            name = name.removeprefix("is")
         known = _LOOSE_NAMES.get(name)
         return _find(f"sc={name}") if known is None else property_set(known)
     if name in ("generalcategory", "gc"):
@@ -143,7 +146,8 @@ def _loose_property_set(name: str, value: str | None) -> CodePointSet | None:
     return _find(f"scx={value}") if name in ("scriptextensions", "scx") else None
 
 
-def _loose(name: str) -> str:
+def loose_name(name: str) -> str:
+    """Return a name without case, spaces, ``-`` and ``_`` (UAX44-LM3)."""
     return re.sub("[-_ ]", "", name).lower()
 
 
@@ -171,7 +175,7 @@ def _binary(name: str) -> CodePointSet:
     if name == "Any":
         return ANY_CODE_POINT
     if name == "ASCII":
-        return CodePointSet([(0, 0x7F)])
+        return ASCII
     found = _find("gc=Cn" if name == "Assigned" else name)
     if found is None:
         raise NotImplementedError(name)
@@ -186,14 +190,19 @@ def _find(query: str) -> CodePointSet | None:
         matcher = regex.compile(rf"\p{{{query}}}+", regex.VERSION0)
     except regex.error:
         return None
+    return characters_matching(matcher)
+
+
+def characters_matching(matcher: re.Pattern[str] | regex.Pattern[str]) -> CodePointSet:
+    """Return the characters that a pattern matches, which repeats one set (``[a-z]+``)."""
     spend(PROPERTY_STEPS)
     return CodePointSet(
         (_code_point(match.start()), _code_point(match.end() - 1))
-        for match in matcher.finditer(_all_characters())
+        for match in matcher.finditer(all_characters())
     )
 
 
-def _all_characters() -> str:
+def all_characters() -> str:
     """Return the string of all scalar values, ascending."""
     values = np.arange(0x110000 - _SURROGATES, dtype="<u4")
     values[0xD800:] += _SURROGATES

@@ -27,10 +27,10 @@ _LANGUAGES: Mapping[str, Schema] = {
 """The schemas of strings that a function reads; they replace the schema of its input."""
 
 _ENCODINGS: Mapping[tuple[str, object], Schema] = {
-    ("EncodedBytes.decode", Base64Encoder): language("bytes", encoding="Base64Bytes"),
-    ("EncodedBytes.decode", Base64UrlEncoder): language("bytes", encoding="Base64UrlBytes"),
-    ("EncodedStr.decode_str", Base64Encoder): language("bytes", encoding="Base64Str"),
-    ("EncodedStr.decode_str", Base64UrlEncoder): language("bytes", encoding="Base64UrlStr"),
+    ("EncodedBytes.decode", Base64Encoder): language("base64"),
+    ("EncodedBytes.decode", Base64UrlEncoder): language("base64", alphabet="url"),
+    ("EncodedStr.decode_str", Base64Encoder): language("base64", is_text=True),
+    ("EncodedStr.decode_str", Base64UrlEncoder): language("base64", alphabet="url", is_text=True),
 }
 
 _OUTSIDE: Mapping[str, str] = {

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -57,6 +57,7 @@ class PydanticReader(GenerateJsonSchema):
         self.is_canonical = False
         self.is_hashable = False
         self._cores: dict[str, Core] = {}
+        self._inlined: set[str] = set()
         self.result = TypeSchema({})
 
     def build_schema_type_to_method(self) -> Any:
@@ -104,6 +105,14 @@ class PydanticReader(GenerateJsonSchema):
 
     def generate_inner(self, schema: Core) -> JsonSchemaValue:
         """Return the schema of a part. A function may replace the schema of its input."""
+        reference = schema.get("schema_ref") or schema.get("ref")
+        if self.is_canonical and reference and reference not in self._inlined:
+            # The definition admits several texts of one value.
+            self._inlined.add(reference)
+            try:
+                return self.generate_inner(_without(self.resolved(schema), "ref"))
+            finally:
+                self._inlined.discard(reference)
         described = super().generate_inner(schema)
         if schema["type"].startswith("function-"):
             return read_by_function(schema, described)
@@ -115,7 +124,7 @@ class PydanticReader(GenerateJsonSchema):
             warnings.simplefilter("ignore", pydantic.json_schema.PydanticJsonSchemaWarning)
             described = super().default_schema(schema)
         if "default" in described and scalars.json_of(described["default"]) is None:
-            described = {name: it for name, it in described.items() if name != "default"}
+            return _without(described, "default")
         return described
 
     def _named_required_fields_schema(
@@ -171,16 +180,19 @@ def pydantic_schema(
         UnsatisfiableSchemaError: No JSON is read as a part of the type.
         PydanticInvalidForJsonSchema: The type has a part that is no data.
     """
-    made: list[PydanticReader] = []
     kind = PydanticReader if write_defaults else OptionalDefaults
+    made: list[PydanticReader] = []
 
-    class _Kept(kind):  # type: ignore[valid-type, misc]
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            made.append(self)
+    def reader(*args: Any, **options: Any) -> PydanticReader:
+        made.append(kind(*args, **options))
+        return made[0]
 
-    adapter.json_schema(schema_generator=_Kept)
+    adapter.json_schema(schema_generator=cast("type[PydanticReader]", reader))
     return made[0].result
+
+
+def _without(members: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key != name}
 
 
 def _check_path(path: tuple[str | int, ...], name: str) -> None:
@@ -239,8 +251,8 @@ def _mapping(reader: PydanticReader, core: Core) -> Schema:
     """Dictionaries: keys are texts that the type of keys reads and writes back."""
     keys = _key_names(reader, core.get("keys_schema") or {"type": "any"})
     values = reader.generate_inner(core["values_schema"]) if "values_schema" in core else {}
-    values = {name: it for name, it in values.items() if name != "title"}
-    schema: Schema = {"type": "object", "additionalProperties": values or True}
+    members: Any = _without(values, "title") or True
+    schema: Schema = {"type": "object", "additionalProperties": members}
     if keys is not True:
         schema["propertyNames"] = keys
     if keys is False:
@@ -280,15 +292,15 @@ def _key_names(reader: PydanticReader, core: Core) -> Any:
     return schema if schema.get("type") == "string" else False
 
 
-_NUMERAL_ARGUMENTS = (*scalars.BOUNDS, "multiple_of", "max_digits", "decimal_places")
-
-
 def _numeral(core: Core) -> Schema:
-    arguments = {name: core.get(name) for name in _NUMERAL_ARGUMENTS}
-    texts = {name: None if it is None else str(it) for name, it in arguments.items()}
-    for name in ("max_digits", "decimal_places"):
-        texts[name] = arguments[name]
-    return scalars.language(core["type"], **texts, canonical=True)
+    """Return the names that a validator of numbers reads and writes back."""
+    kind = core["type"]
+    bounds = (*scalars.BOUNDS, "multiple_of") if kind != "bool" else ()
+    texts = {name: None if core.get(name) is None else str(core[name]) for name in bounds}
+    if kind != "decimal":
+        return scalars.language(kind, **texts)
+    digits = {name: core.get(name) for name in ("max_digits", "decimal_places")}
+    return scalars.language(kind, **texts, **digits, canonical=True)
 
 
 def _listed_keys(core: Core) -> Any:
@@ -338,7 +350,7 @@ def _tuple(reader: PydanticReader, core: Core) -> Schema:
     items, index = core["items_schema"], core.get("variadic_item_index")
     if index is None or index + 1 == len(items):
         return reader.base(core)
-    fixed = {key: value for key, value in core.items() if key != "variadic_item_index"}
+    fixed = _without(core, "variadic_item_index")
     return {
         "anyOf": [
             reader.base(

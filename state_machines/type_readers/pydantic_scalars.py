@@ -106,29 +106,42 @@ def decimal(reader: PydanticReader, core: Core) -> Schema:
     if reader.is_canonical:
         return texts
     numbers: Schema = {"type": "number", **_number_keywords(core, float)}
-    return {"anyOf": [*_decimal_numbers(numbers, digits, places), texts]}
+    is_bounded = any(bound is not None for bound in bounds.values())
+    branches = _decimal_numbers(numbers, digits, places, is_bounded=is_bounded)
+    return {"anyOf": [*branches, texts]}
 
 
-def _decimal_numbers(number: Schema, digits: int | None, places: int | None) -> Iterator[Schema]:
+def _decimal_numbers(
+    number: Schema, digits: int | None, places: int | None, *, is_bounded: bool
+) -> Iterator[Schema]:
     """Yield the schemas of numbers with a maximum of digits and decimal places.
 
-    Numbers that are not exact as doubles are left out, and so are those whose schema would be
-    long.
+    Numbers that are not exact as doubles are left out. Numbers without bounds are also left out if
+    their schema would be long.
 
     Args:
         number: The schema of numbers with the other constraints.
         digits: The number of digits; ``None`` for any.
         places: The number of digits behind the point; ``None`` for any.
+        is_bounded: Whether there are bounds, or a step.
     """
     if digits is None and "multipleOf" not in number:
         yield number if places is None else _limited(number, None, places)
         return
-    if digits is None or places is None or digits > _EXACT_DIGITS:
+    if not is_bounded and (digits is None or places is None or digits > _EXACT_DIGITS):
         return
-    whole = max(digits - places, 0)
+    whole = exact = _EXACT_DIGITS
+    behind = exact if places is None else min(places, exact)
+    if digits is None:
+        # pydantic divides with 28 digits.
+        behind = min(_places(number["multipleOf"]), behind)
+    else:
+        exact = min(digits, exact)
+        whole = digits if places is None else max(digits - places, 0)
+        behind = min(behind, exact)
     # The more digits are before the point, the fewer are behind it.
-    for count in range(digits - whole, min(places, digits) + 1):
-        limited = _limited(number, min(whole, digits - count), count)
+    for count in range(max(exact - whole, 0), behind + 1):
+        limited = _limited(number, min(whole, exact - count), count)
         # pydantic counts the digit of a zero as one before the point.
         yield limited if whole else {**limited, "not": {"const": 0}}
 
@@ -156,16 +169,17 @@ def _places(number: float) -> int:
 
 def fraction(reader: PydanticReader, core: Core) -> Schema:
     """``Fraction``: texts, and numbers, which are exact as fractions of their doubles."""
-    bounds = {name: None if core.get(name) is None else str(core[name]) for name in BOUNDS}
-    texts = {**language("fraction", **bounds), "format": "fraction"}
+    texts = {**language("fraction", canonical=reader.is_canonical or None), "format": "fraction"}
     if reader.is_canonical:
         return texts
-    return {"anyOf": [{"type": "number", **_number_keywords(core, float)}, texts]}
+    bounds = _number_keywords(core, float)
+    # The texts have no bounds.
+    return {"anyOf": [{"type": "number", **bounds}, *([] if bounds else [texts])]}
 
 
 def complex_number(reader: PydanticReader, core: Core) -> Schema:
     """``complex``: a text that Python's ``complex`` reads, or a number."""
-    texts = language("complex")
+    texts = language("complex", canonical=reader.is_canonical or None)
     return texts if reader.is_canonical else {"anyOf": [texts, {"type": "number"}]}
 
 
@@ -276,8 +290,7 @@ def date(reader: PydanticReader, core: Core) -> Schema:
         case "future":
             # A day more, for an answer that is written around midnight.
             bounds["gt"] = max(filter(None, (bounds["gt"], _iso(today + _DAY))))
-    canonical = reader.is_canonical or None
-    return {**language("date", **bounds, canonical=canonical), "format": "date"}
+    return {**language("date", **bounds), "format": "date"}
 
 
 def date_time(reader: PydanticReader, core: Core) -> Schema:
@@ -292,21 +305,24 @@ def date_time(reader: PydanticReader, core: Core) -> Schema:
             bounds["lt"] = _iso(midnight - _DAY)
         case "future" if bounds["gt"] is None:
             bounds["gt"] = _iso(midnight + 3 * _DAY)
-    spec = language("datetime", **bounds, tz=_offset(core), canonical=reader.is_canonical or None)
-    return {**spec, "format": "date-time"}
+    return {**language("datetime", **bounds, **_clock(reader, core)), "format": "date-time"}
 
 
 def time(reader: PydanticReader, core: Core) -> Schema:
     """``time``: RFC 3339's ``full-time`` without leap seconds, with or without an offset."""
     bounds = {name: _iso(core.get(name)) for name in BOUNDS}
-    spec = language("time", **bounds, tz=_offset(core), canonical=reader.is_canonical or None)
-    return {**spec, "format": "time"}
+    return {**language("time", **bounds, **_clock(reader, core)), "format": "time"}
 
 
-def _offset(core: Core) -> str | int | None:
-    """Return the required offset: ``"aware"``, ``"naive"``, or seconds."""
-    constraint: str | int | None = core.get("tz_constraint")
-    return constraint
+def _clock(reader: PydanticReader, core: Core) -> Schema:
+    """Return the arguments of times: the offset, and the reading of more than six decimals."""
+    precision = core.get("microseconds_precision")
+    return {
+        # "aware", "naive", or an offset in seconds.
+        "tz": core.get("tz_constraint"),
+        "precision": precision if precision == "error" else None,
+        "canonical": reader.is_canonical or None,
+    }
 
 
 def duration(reader: PydanticReader, core: Core) -> Schema:

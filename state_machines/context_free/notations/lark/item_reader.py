@@ -193,7 +193,7 @@ class ItemReader(GrammarReader):
                 "Flags are i, m, s, u and x",
             )
         try:
-            body = rust_syntax.parse(found[1], found[2])
+            body = rust_syntax.parse_lexeme(found[1], found[2])
         except PatternError as error:
             where = start + 1 + error.position
             invalid = isinstance(error, InvalidPatternError)

@@ -304,7 +304,7 @@ class LarkReader(ItemReader):
             if common not in COMMON_TERMINALS:
                 known = ", ".join(COMMON_TERMINALS)
                 self.invalid(f"common has no terminal {common!r}", where, f"It has {known}")
-            body = rust_syntax.parse(COMMON_TERMINALS[common])
+            body = rust_syntax.parse_lexeme(COMMON_TERMINALS[common])
             self.define_terminal(name, Text(body, name, self.source_position(where)), where)
 
     def name_list(self, start: int) -> list[tuple[str, str, int]]:

@@ -1,0 +1,73 @@
+"""The table of reader languages, and the reading of ``x-reader-language``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import Any
+
+from state_machines.caches import WeakValueLruCache
+from state_machines.errors import InvalidSchemaError, ProxyError
+from state_machines.grammar.node import Node
+from state_machines.reader_languages import encodings, numerals, temporal, texts
+
+LANGUAGES: Mapping[str, Callable[..., Node]] = {
+    "text": texts.text,
+    "path": texts.path,
+    "zoneinfo": texts.zone_info,
+    "python_pattern": texts.python_pattern,
+    "bytes": encodings.bytes_,
+    "base64": encodings.base64,
+    "date": temporal.date,
+    "datetime": temporal.datetime,
+    "time": temporal.time,
+    "int": numerals.int_,
+    "float": numerals.float_,
+    "bool": numerals.bool_,
+    "none": numerals.none,
+    "decimal": numerals.decimal,
+    "fraction": numerals.fraction,
+    "complex": numerals.complex_,
+}
+"""The languages by name. Each takes its arguments by keyword, all of them optional."""
+
+_LANGUAGE = "language"
+_HELD_LANGUAGES = 64
+"""Languages that are held although no machine is."""
+
+_COMPILED: WeakValueLruCache[str, Node] = WeakValueLruCache(_HELD_LANGUAGES)
+
+
+def reader_language(spec: Mapping[str, Any]) -> Node:
+    """Return the language of a name and arguments, over code points.
+
+    Args:
+        spec: JSON: the name as ``language``, and the arguments of the language.
+
+    Returns:
+        The language; :data:`~state_machines.grammar.node.EMPTY` if the arguments contradict
+        one another.
+
+    Raises:
+        InvalidSchemaError: No language has the name, or it has no such argument or value.
+        PatternError: A pattern cannot be compiled.
+    """
+    name = spec.get(_LANGUAGE)
+    make = LANGUAGES.get(name) if isinstance(name, str) else None
+    if make is None:
+        raise InvalidSchemaError(
+            f"{name!r} is not a reader language", hint=f"The languages are {', '.join(LANGUAGES)}"
+        )
+    arguments = {key: value for key, value in spec.items() if key != _LANGUAGE}
+    known = signature(make).parameters
+    for key in arguments:
+        if key not in known:
+            hint = f"Its arguments are {', '.join(known)}" if known else "It has no arguments"
+            raise InvalidSchemaError(f"the language {name!r} has no argument {key!r}", hint=hint)
+    try:
+        return _COMPILED.get(json.dumps(spec, sort_keys=True), lambda: make(**arguments))
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ProxyError):
+            raise
+        raise InvalidSchemaError(f"wrong argument of the language {name!r}: {error}") from error

@@ -1,0 +1,297 @@
+"""The schema of a pydantic type: its members, what is left out, and what masks do not guarantee."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import pydantic
+import pytest
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core.core_schema import CoreSchemaType
+
+from state_machines import JsonSchemaStateMachine
+from state_machines.errors import UnsatisfiableSchemaError
+from state_machines.type_readers.marks import TypeSchema
+from state_machines.type_readers.pydantic_reader import ROWS, pydantic_schema
+
+
+def described(kind: Any, *, write_defaults: bool = True) -> TypeSchema:
+    return pydantic_schema(TypeAdapter(kind), write_defaults=write_defaults)
+
+
+def machine(kind: Any, *, write_defaults: bool = True) -> JsonSchemaStateMachine:
+    schema = described(kind, write_defaults=write_defaults).schema
+    return JsonSchemaStateMachine(schema, whitespace="spaced", additional_properties="closed")
+
+
+def check(
+    kind: Any, admitted: list[str], refused: list[str], *, write_defaults: bool = True
+) -> None:
+    """Check texts that the type reads, and texts that a mask excludes."""
+    made = machine(kind, write_defaults=write_defaults)
+    for text in admitted:
+        TypeAdapter(kind).validate_json(text)
+        assert made.matches(text), text
+    for text in refused:
+        assert not made.matches(text), text
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog", "puppy"] = "dog"
+    barks: bool
+
+
+Pet = Annotated[Cat | Dog, Field(discriminator="kind")]
+
+
+def test_tag_with_a_default_is_written() -> None:
+    check(
+        Pet,
+        ['{"kind": "cat"}', '{"kind": "puppy", "barks": true}'],
+        ['{"lives": 9}', "{}", '{"barks": true}'],
+        write_defaults=False,
+    )
+
+
+def test_tag_is_written_under_its_alias() -> None:
+    class Square(BaseModel):
+        shape: Literal["square"] = Field("square", alias="type")
+
+    class Circle(BaseModel):
+        shape: Literal["circle"] = Field("circle", alias="type")
+
+    kind = Annotated[Square | Circle, Field(discriminator="shape")]
+    check(kind, ['{"type": "square"}'], ["{}", '{"shape": "square"}'], write_defaults=False)
+
+
+def test_callable_discriminator_is_a_gap() -> None:
+    def tag(value: Any) -> str:
+        return "cat"
+
+    tagged = Annotated[Cat, pydantic.Tag("cat")] | Annotated[Dog, pydantic.Tag("dog")]
+    kind = Annotated[tagged, pydantic.Discriminator(tag)]
+    assert [str(gap) for gap in described(kind).gaps] == ["#: the discriminator tag of the union"]
+
+
+def test_properties_with_defaults_are_written_unless_they_are_optional() -> None:
+    class Order(BaseModel):
+        due: datetime.date | None = None
+        count: int = 1
+
+    written, part = '{"due": null, "count": 2}', '{"count": 2}'
+    check(Order, [written], [part, "{}"])
+    check(Order, [written, part, "{}"], [], write_defaults=False)
+
+
+class Link(BaseModel):
+    value: int = 0
+    next: Link = None  # type: ignore[assignment]
+
+
+class Leaf(BaseModel):
+    parent: Link | None = None
+
+
+def test_default_that_would_never_end_is_optional() -> None:
+    check(Link, ['{"value": 1}', '{"value": 1, "next": {"value": 2}}'], ["{}", '{"next": {}}'])
+    check(Leaf, ['{"parent": {"value": 1}}', '{"parent": null}'], ["{}"])
+
+
+class Pair(NamedTuple):
+    left: int
+    right: int = 0
+
+
+def test_items_with_defaults_are_written() -> None:
+    check(Pair, ["[1, 2]"], ["[1]"])
+
+
+class Odd(enum.Enum):
+    TUPLE = (1, 2)
+    BYTES = b"x"
+    DATE = datetime.date(2024, 1, 1)
+    TEXT = "text"
+    NUMBER = 3
+    NOTHING = None
+
+
+def test_members_that_no_json_becomes_are_left_out_and_named() -> None:
+    check(Odd, ['"text"', "3", "null"], ["[1, 2]", '"x"', '"2024-01-01"'])
+
+    class Holder(BaseModel):
+        odd: Odd
+
+    left_out = [str(part) for part in described(Holder).left_out]
+    assert len(left_out) == 3
+    assert all(part.startswith("#/$defs/Odd: ") for part in left_out)
+
+
+def test_type_without_readable_members_is_an_error_with_the_pointer() -> None:
+    class Plain(enum.Enum):
+        A = "a"
+
+    class Holder(BaseModel):
+        choice: Literal[Plain.A]
+
+    with pytest.raises(UnsatisfiableSchemaError, match="no JSON value is read") as raised:
+        described(Holder)
+    assert raised.value.pointer == "/properties/choice"
+    assert raised.value.hint
+
+
+def test_property_that_is_no_data_is_left_out_if_it_has_a_default() -> None:
+    class Callback(BaseModel):
+        call: Callable[[int], int] = abs
+        name: str
+
+    check(Callback, ['{"name": "a"}'], ['{"call": null, "name": "a"}'])
+    assert [part.pointer for part in described(Callback).left_out] == [""]
+
+    class Required(BaseModel):
+        call: Callable[[int], int]
+
+    with pytest.raises(UnsatisfiableSchemaError) as raised:
+        described(Required)
+    assert raised.value.pointer == "/properties/call"
+
+
+def test_aliases_are_names_and_paths() -> None:
+    class User(BaseModel):
+        first: str = Field(validation_alias=AliasPath("names", 0))
+        last: str = Field(validation_alias=AliasPath("names", 1))
+        city: str = Field(validation_alias=AliasPath("address", "city"))
+        age: int = Field(validation_alias=AliasChoices(AliasPath("a", 0), "years", "age"))
+
+    text = '{"names": ["Ada", "L"], "address": {"city": "Rome"}, "years": 36}'
+    check(User, [text], ['{"names": ["Ada"], "address": {"city": "Rome"}, "years": 36}'])
+    assert TypeAdapter(User).validate_json(text).age == 36
+
+
+def test_fields_that_are_no_argument_are_left_out() -> None:
+    @pydantic.dataclasses.dataclass(config=ConfigDict(extra="forbid"))
+    class Item:
+        name: str
+        total: int = dataclasses.field(default=3, init=False)
+
+    check(Item, ['{"name": "a"}'], ['{"name": "a", "total": 3}'])
+
+
+def test_defaults_that_are_no_json_constrain_nothing() -> None:
+    class Limits(BaseModel):
+        high: float = math.inf
+        low: float = Field(0.5, ge=Decimal("0.25"))
+
+    check(Limits, ['{"high": 1.5, "low": 0.25}'], ['{"high": 1.5, "low": 0.2}'])
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "admitted", "refused"),
+    [
+        (int, ["1", "-20", "0"], ["x", "01", "1.0", " 1 ", "-0", ""]),
+        (Annotated[int, Field(gt=3, le=12)], ["4", "12"], ["3", "13", "x"]),
+        (float, ["1.5", "-0.25"], ["x", "01.5", ""]),
+        (bool, ["true", "false"], ["True", "1", "x"]),
+        (Decimal, ["1.5", "0"], ["x", "01"]),
+        (Level, ["1", "2"], ["LOW", "3", "01"]),
+        (Literal["a", "b"], ["a"], ["c", ""]),
+        (datetime.date, ["2024-02-29"], ["2023-02-29", "x"]),
+        (Annotated[str, Field(pattern="^[ab]+$")], ["ab"], ["c", ""]),
+        (int | Literal["all"], ["7", "all"], ["x"]),
+    ],
+)
+def test_keys_are_texts_that_the_type_reads(
+    keys: Any, admitted: list[str], refused: list[str]
+) -> None:
+    check(
+        dict[keys, bool],
+        [f'{{"{name}": true}}' for name in admitted],
+        [f'{{"{name}": true}}' for name in refused],
+    )
+
+
+def test_keys_that_no_json_is_read_as_leave_the_empty_object() -> None:
+    check(dict[tuple[int, int], bool], ["{}"], ['{"1": true}', '{"[1, 2]": true}'])
+    assert [part.pointer for part in described(dict[tuple[int, int], bool]).left_out] == [""]
+
+
+def test_items_of_sets_are_hashable() -> None:
+    check(set[Any], ['["a", 1, null]'], ["[[1]]", "[{}]"])
+
+
+def test_items_of_sets_with_a_minimum_are_different_values() -> None:
+    pair = Annotated[set[datetime.datetime], Field(min_length=2)]
+    check(
+        pair,
+        ['["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]'],
+        ['["2024-01-01T00:00:00Z", "2024-01-01T00:00:00+00:00"]'],
+    )
+
+
+def test_validators_of_the_user_are_gaps_with_pointers() -> None:
+    def even(value: int) -> int:
+        return value
+
+    class Box(BaseModel):
+        size: Annotated[int, pydantic.AfterValidator(even)]
+        path: pydantic.FilePath
+
+        @pydantic.model_validator(mode="after")
+        def fits(self) -> Box:
+            return self
+
+    found = {gap.pointer.removeprefix("/$defs/Box"): gap.reason for gap in described(Box).gaps}
+    assert found["/properties/path"] == "the file exists"
+    assert "even" in found["/properties/size"]
+    assert "fits" in found[""]
+
+
+def test_schema_has_no_marks() -> None:
+    class Model(BaseModel):
+        odd: Odd = Odd.TEXT
+        size: Annotated[int, pydantic.AfterValidator(abs)] = 1
+
+    assert "x-type" not in str(described(Model).schema)
+
+
+@pytest.mark.parametrize("write_defaults", [True, False])
+def test_schema_of_a_type_is_the_same_each_time(write_defaults: bool) -> None:
+    assert described(Pet, write_defaults=write_defaults) == described(
+        Pet, write_defaults=write_defaults
+    )
+
+
+def test_rows_are_kinds_of_core_schemas() -> None:
+    assert ROWS.keys() <= set(get_args(CoreSchemaType))
+
+
+class Stay(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    day: datetime.date
+    at: datetime.datetime
+
+
+def test_models_in_sets_with_a_minimum_are_different_values() -> None:
+    class Trip(BaseModel):
+        stays: Annotated[frozenset[Stay], Field(min_length=2)]
+        first: Stay
+
+    schema = described(Trip).schema
+    assert '"canonical": true' in json.dumps(schema["properties"]["stays"])
+    assert '"canonical": true' not in json.dumps(schema["$defs"])

@@ -1,0 +1,45 @@
+"""The readers of the catalogue's types, and the machines that generate for them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from pydantic import TypeAdapter
+from type_catalogue.entry import Entry
+
+from proxy_engine.answers.response_format import type_schema
+from state_machines import JsonSchemaStateMachine
+
+__all__ = ["machine_of", "reader_of", "refusal"]
+
+
+def reader_of(entry: Entry) -> Callable[[str], Any]:
+    """Return the function that reads a text as the type; it raises for texts that it refuses."""
+    if entry.library == "pydantic":
+        return TypeAdapter(entry.type).validate_json
+    return msgspec.json.Decoder(entry.type).decode
+
+
+def machine_of(entry: Entry) -> JsonSchemaStateMachine:
+    """Return the machine of the type, compiled as a response format."""
+    with warnings.catch_warnings():
+        # Notes about members that are left out.
+        warnings.simplefilter("ignore")
+        if entry.library == "pydantic":
+            schema = type_schema(entry.type)[1]
+        else:
+            schema = msgspec.json.schema(entry.type)
+        return JsonSchemaStateMachine(schema, whitespace="spaced", additional_properties="closed")
+
+
+def refusal(read: Callable[[str], Any], text: str) -> str | None:
+    """Return the message of a reader that refuses a text, in one line; ``None`` if it reads it."""
+    try:
+        read(text)
+    except Exception as error:
+        # The code of a type may raise anything.
+        return " ".join(f"{type(error).__name__}: {error}".split())
+    return None

@@ -1,0 +1,82 @@
+"""Verdicts on the masks of a type: what its reader says to texts that they admit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from type_catalogue.entry import Entry
+from type_catalogue.readers import machine_of, reader_of, refusal
+from type_draws import Draws
+
+__all__ = ["Verdict", "judge", "wrong_facts"]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The verdict on a type.
+
+    Attributes:
+        entry: The type.
+        error: The error of its compilation; ``None`` if there is a machine.
+        drawn: The number of texts that were drawn.
+        unread: The texts that the type refuses, each with the message of the reader.
+        left_out: The instances that the masks do not admit.
+        failure: The failure of a draw; ``None`` if all texts are complete.
+        seconds: Processor time.
+    """
+
+    entry: Entry
+    error: str | None = None
+    drawn: int = 0
+    unread: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    failure: str | None = None
+    seconds: float = 0.0
+
+
+def judge(entry: Entry, count: int) -> Verdict:
+    """Return the verdict on a type.
+
+    Args:
+        entry: The type.
+        count: The number of texts to draw.
+    """
+    begin = time.process_time()
+    verdict = Verdict(entry)
+    try:
+        read = reader_of(entry)
+        machine = machine_of(entry)
+    except Exception as error:
+        # Errors of the type's own code are among them.
+        verdict.error = " ".join(f"{type(error).__name__}: {error}".split())
+        verdict.seconds = time.process_time() - begin
+        return verdict
+    verdict.left_out = [text for text in entry.instances if not machine.matches(text)]
+    try:
+        for text in Draws(machine, entry.key).texts(count):
+            verdict.drawn += 1
+            message = refusal(read, text)
+            if message is not None:
+                verdict.unread[text] = message
+    except AssertionError as error:
+        verdict.failure = str(error)
+    verdict.seconds = time.process_time() - begin
+    return verdict
+
+
+def wrong_facts(entry: Entry) -> Iterator[str]:
+    """Yield the texts of an entry whose verdict is not that of the reader."""
+    try:
+        read = reader_of(entry)
+    except Exception as error:
+        yield f"it is no type: {type(error).__name__}: {error}"
+        return
+    for text in entry.instances:
+        message = refusal(read, text)
+        if message is not None:
+            yield f"{text} is refused: {message}"
+    for text in entry.refusals:
+        if refusal(read, text) is None:
+            yield f"{text} is read"
