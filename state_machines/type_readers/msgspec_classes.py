@@ -2,7 +2,8 @@
 
 A ``Struct`` with ``array_like`` and a named tuple are arrays, the other classes are objects. Names
 are those of the JSON (``rename``). msgspec reads the fields of a class as they are declared: it
-ignores ``init=False``, and the aliases and converters of attrs. Observed with msgspec 0.22.
+ignores the aliases and converters of attrs, and reads fields with ``init=False``, which are not
+written here. Observed with msgspec 0.22.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _fields_by_name(reader: MsgspecReader, info: _Class) -> Schema:
     required = list(properties)
     defaulted: list[str] = []
     lost: list[str] = []
-    for field in _ordered(info):
+    for field in _written(info):
         name = field.encode_name
         try:
             properties[name] = _field(reader, info, field, "properties", name)
@@ -140,13 +141,17 @@ def _has_default(field: inspect.Field) -> bool:
     return any(default is not msgspec.NODEFAULT for default in defaults)
 
 
-def _ordered(info: _Class) -> tuple[inspect.Field, ...]:
-    """Return the fields in the order of the class, also those of a typed dict, which are sorted."""
-    if not isinstance(info, inspect.TypedDictType):
-        return info.fields
+def _written(info: _Class) -> list[inspect.Field]:
+    """Return the fields that are written, in the order of the class.
+
+    msgspec sorts those of a typed dict. A field with ``init=False`` has the default of the class.
+    """
     cls = getattr(info.cls, "__origin__", info.cls)
+    if not isinstance(info, inspect.TypedDictType):
+        kept = {field.name for field in _declared(cls) if not field.init}
+        return [field for field in info.fields if field.required or field.name not in kept]
     places = {name: place for place, name in enumerate(cls.__annotations__)}
-    return tuple(sorted(info.fields, key=lambda field: places.get(field.name, len(places))))
+    return sorted(info.fields, key=lambda field: places.get(field.name, len(places)))
 
 
 def _described(cls: Any, schema: Schema) -> Schema:
@@ -168,8 +173,16 @@ def _checks(cls: Any) -> list[str]:
     return [f"{method} of {origin.__name__}"] if is_checked and hasattr(origin, method) else []
 
 
+def _declared(cls: Any) -> tuple[Any, ...]:
+    """Return the declarations of the fields of a dataclass or an attrs class."""
+    if hasattr(cls, "__attrs_attrs__"):
+        return tuple(cls.__attrs_attrs__)
+    return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+
+
 def _attrs_validator(cls: Any, name: str) -> str:
     """Return a description of the validator of an attrs field; empty without one."""
-    fields = getattr(getattr(cls, "__origin__", cls), "__attrs_attrs__", ())
+    origin = getattr(cls, "__origin__", cls)
+    fields = _declared(origin) if hasattr(origin, "__attrs_attrs__") else ()
     found = (field.validator for field in fields if field.name == name)
     return f"the validator of {name!r}" if next(found, None) is not None else ""
