@@ -1,7 +1,7 @@
 r"""The formats that ``format`` asserts, each as a language of code points.
 
 Here are dates, times and durations, regular expressions, and the table of all formats.
-:mod:`~state_machines.json_schema.identifier_formats` has addresses, host names, URIs, UUIDs, JSON
+:mod:`~state_machines.identifier_formats` has addresses, host names, URIs, UUIDs, JSON
 Pointers and encodings. Requirements that are not regular are named here and there.
 
 RFC 3339:
@@ -33,13 +33,13 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TypeAlias
 
+from state_machines import identifier_formats as identifiers
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.word_lists import literals, word_list
-from state_machines.json_schema import identifier_formats as identifiers
-from state_machines.json_schema.identifier_formats import full_match
+from state_machines.identifier_formats import full_match
 from state_machines.reader_languages.temporal import DATE, YEAR
 
 _MINUTES_PER_DAY = 24 * 60

@@ -10,7 +10,14 @@ from typing import Any
 from state_machines.caches import WeakValueLruCache
 from state_machines.errors import InvalidSchemaError, ProxyError
 from state_machines.grammar.node import Node
-from state_machines.reader_languages import encodings, numerals, temporal, texts
+from state_machines.reader_languages import (
+    addresses,
+    durations,
+    encodings,
+    numerals,
+    temporal,
+    texts,
+)
 
 LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "text": texts.text,
@@ -22,6 +29,11 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "date": temporal.date,
     "datetime": temporal.datetime,
     "time": temporal.time,
+    "duration": durations.duration,
+    "uuid": addresses.uuid,
+    "ip": addresses.ip,
+    "email": addresses.email,
+    "name_email": addresses.name_email,
     "int": numerals.int_,
     "float": numerals.float_,
     "bool": numerals.bool_,

@@ -34,7 +34,7 @@ languages leave out.
   prefix, as Python's ``ipaddress`` requires. In an IPv6 network with a prefix length below 128,
   ``::`` is accepted at the end only.
 * ``uuid1``, ``uuid3`` to ``uuid8``: RFC 9562, sections 4.1 (variant 10) and 4.2 (versions).
-* ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding.
+* ``base64``, ``base64url``: RFC 4648, sections 4 and 5, with padding and zeros in unused bits.
 * ``fraction``: a subset of what Python's ``fractions.Fraction`` reads: a sign, digits, and a
   denominator or decimals. Exponents are left out, because a large one makes a huge integer.
 
@@ -340,8 +340,10 @@ UUID_VERSIONS = {
 JSON_POINTER = "(?:/(?:[^~/]|~[01])*)*"
 RELATIVE_JSON_POINTER = rf"(?:0|[1-9][0-9]*)(?:[+\-][1-9][0-9]*)?(?:#|{JSON_POINTER})"
 
-BASE64 = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
-BASE64_URL = r"(?:[A-Za-z0-9\-_]{4})*(?:[A-Za-z0-9\-_]{2}==|[A-Za-z0-9\-_]{3}=)?"
+# The bits at the end that encode nothing are zero (RFC 4648, section 3.5).
+_ENDS_BASE64 = r"(?:{0}[AQgw]==|{0}{{2}}[AEIMQUYcgkosw048]=)?"
+BASE64 = r"(?:[A-Za-z0-9+/]{4})*" + _ENDS_BASE64.format("[A-Za-z0-9+/]")
+BASE64_URL = r"(?:[A-Za-z0-9\-_]{4})*" + _ENDS_BASE64.format(r"[A-Za-z0-9\-_]")
 
 _MAX_DIGITS = 4300
 """Digits that Python converts to an integer (``sys.int_info.default_max_str_digits``)."""
