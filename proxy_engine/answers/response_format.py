@@ -6,6 +6,7 @@ response format                                 ``parsed``
 ``None``, ``{"type": "text"}``                  ``None``: free text
 a pydantic model                                an instance
 a type, ``Annotated``, or ``TypeAdapter``       a value of the type
+a msgspec ``Struct``, a class of attrs          an instance
 a JSON Schema: dict or bool                     the JSON value
 ``{"type": "json_schema", "json_schema": …}``   the JSON value (OpenAI's form)
 ``{"type": "json_object"}``                     the JSON object
@@ -32,10 +33,9 @@ from hashlib import blake2b
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import jsonschema
-import pydantic
 
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
-from state_machines.errors import SchemaError, has_surrogate
+from state_machines.errors import has_surrogate
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.quotes import SUBSTRING_OF
 from state_machines.root import (
@@ -45,13 +45,13 @@ from state_machines.root import (
     leaves,
 )
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
-from state_machines.type_readers.pydantic_reader import pydantic_schema
 
-from ..checks import read_json, short_repr
+from ..checks import short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
 from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
+from .type_reader import TypeReader, type_reader
 
 T = TypeVar("T")
 
@@ -311,30 +311,8 @@ class _Compilation:
         return response
 
     def _type(self, response_format: Any) -> ResponseFormat:
-        adapter, schema = type_schema(response_format)
-        return replace(self._json(schema), parse=type_parser(adapter))
-
-
-def type_schema(response_format: Any) -> tuple[pydantic.TypeAdapter[Any], Any]:
-    """Return the adapter of a type, or a ``TypeAdapter`` itself, and the JSON Schema.
-
-    Raises:
-        InvalidResponseFormatError: Pydantic has no schema for it.
-        SchemaError: No JSON is read as a part of the type.
-    """
-    try:
-        is_adapter = isinstance(response_format, pydantic.TypeAdapter)
-        adapter = response_format if is_adapter else pydantic.TypeAdapter[Any](response_format)
-        return adapter, pydantic_schema(adapter).schema
-    except SchemaError:
-        raise
-    except Exception as error:
-        # A type's own code, called for its schema, may raise anything.
-        raise InvalidResponseFormatError(
-            f"{short_repr(response_format)} is not a response format: {error}",
-            hint="Give a pydantic model, a type with a JSON Schema, a JSON Schema, or a "
-            "state machine.",
-        ) from error
+        reader = type_reader(response_format)
+        return replace(self._json(reader.schema), parse=type_parser(reader))
 
 
 def _digest(text: str) -> bytes:
@@ -401,17 +379,15 @@ def _checked(read: Callable[[str], T], hint: str = "") -> Callable[[str], T]:
     return read_output
 
 
-def type_parser(
-    adapter: pydantic.TypeAdapter[T], read: Callable[[str], str] = str
-) -> Callable[[str], T]:
+def type_parser(reader: TypeReader[T], read: Callable[[str], str] = str) -> Callable[[str], T]:
     """Return the parser of a type's answers, whose validators may reject an output.
 
     Args:
-        adapter: The type.
+        reader: The reader of the type.
         read: Returns the JSON text of the answer in an output.
     """
     return _checked(
-        lambda text: read_json(adapter, read(text)),
+        lambda text: reader.read(read(text)),
         hint="The type has constraints that its JSON Schema lacks.",
     )
 

@@ -17,8 +17,7 @@ from pydantic_core import PydanticSerializationError
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.quotes import source_names
 
-from ..answers.response_format import type_schema
-from ..checks import read_json
+from ..answers.type_reader import TypeReader, type_reader
 from ..errors import InvalidOptionError, InvalidResponseFormatError
 from ..validation import JsonValidator
 from .details import NO_DETAILS, RESULT, DetailColumns, Details
@@ -43,7 +42,7 @@ class AnswerFormat:
 
     Attributes:
         response_format: As the engine takes it.
-        adapter: The pydantic type; ``None`` for a JSON Schema or a state machine.
+        reader: The reader of a type; ``None`` for a JSON Schema or a state machine.
         schema: The JSON Schema; ``None`` for answers that are no JSON.
         column_schema: The schema of the columns: in generated answers, objects that list properties
             have no others.
@@ -56,7 +55,7 @@ class AnswerFormat:
     """
 
     response_format: Any
-    adapter: pydantic.TypeAdapter[Any] | None
+    reader: TypeReader[Any] | None
     schema: Any
     column_schema: Any
     properties: tuple[str, ...]
@@ -88,7 +87,7 @@ class AnswerFormat:
             InvalidResponseFormatError: It is free text, or of no kind that ``generate`` accepts.
             InvalidOptionError: There are no such columns, or the properties cannot have quotes.
         """
-        adapter, schema = _adapter_and_schema(response_format)
+        reader, schema = _reader_and_schema(response_format)
         is_open = (options or {}).get("additional_properties") == "schema"
         closes = not (is_open or isinstance(response_format, JsonSchemaStateMachine))
         column_schema = closed_schema(schema) if closes else schema
@@ -103,12 +102,12 @@ class AnswerFormat:
                     f"another {INPUT!r}",
                     option="quotes",
                 )
-            field_quotes = FieldQuotes.of(response_format, adapter, schema)
+            field_quotes = FieldQuotes.of(response_format, reader, schema)
             response_format = field_quotes
         details = Details.of(columns, pointers or {prefix + RESULT: ""}, prefix, field_quotes)
         return cls(
             response_format,
-            adapter,
+            reader,
             schema,
             column_schema,
             tuple(names),
@@ -171,10 +170,10 @@ class AnswerFormat:
     def json_text(self, result: GenerationResult[Any]) -> str:
         """Return an answer as JSON in one line.
 
-        The answer to a JSON Schema is that of the model. A value of a type is written by pydantic,
-        since validators may have changed it.
+        The answer to a JSON Schema is that of the model. A value of a type is written by its
+        library, since validators may have changed it.
         """
-        return self.answer_text(result) if self.adapter is None else self.written(result.parsed)
+        return self.answer_text(result) if self.reader is None else self.written(result.parsed)
 
     def written(self, value: Any) -> str:
         """Return a parsed answer as JSON in one line.
@@ -185,7 +184,7 @@ class AnswerFormat:
         Raises:
             ValueError: A serializer of the type raised an exception.
         """
-        if self.adapter is None:
+        if self.reader is None:
             return encode(value)
         try:
             named = self._named(value, mode="json")
@@ -221,7 +220,7 @@ class AnswerFormat:
         Raises:
             ValueError: As :meth:`written`.
         """
-        return _plain(value if self.adapter is None else self._named(value, mode="python"))
+        return _plain(value if self.reader is None else self._named(value, mode="python"))
 
     def split(self, text: str) -> dict[str, str]:
         """Return the columns of an answer that is a JSON text, as JSON texts.
@@ -270,7 +269,7 @@ class AnswerFormat:
         Raises:
             ValueError: A validator of the type rejects it.
         """
-        return json.loads(text) if self.adapter is None else read_json(self.adapter, text)
+        return json.loads(text) if self.reader is None else self.reader.read(text)
 
     def output_value(self, text: str) -> Any:
         """Return the parsed answer of an output, which may have quotes; raise as :meth:`parse`."""
@@ -282,10 +281,10 @@ class AnswerFormat:
         return frozenset(self.properties)
 
     def _named(self, value: Any, *, mode: Any) -> Any:
-        """Return a value of the type as pydantic writes it, with the schema's names."""
-        assert self.adapter is not None
+        """Return a value of the type as its library writes it, with the schema's names."""
+        assert self.reader is not None
         try:
-            written = self.adapter.dump_python(value, mode=mode, by_alias=True, warnings=False)
+            written = self.reader.dump(value, mode)
         except ValueError:
             raise
         except Exception as error:
@@ -301,7 +300,7 @@ class AnswerFormat:
         }
 
 
-def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, Any]:
+def _reader_and_schema(given: Any) -> tuple[TypeReader[Any] | None, Any]:
     match given:
         case JsonSchemaStateMachine():
             return None, given.schema
@@ -318,7 +317,8 @@ def _adapter_and_schema(given: Any) -> tuple[pydantic.TypeAdapter[Any] | None, A
             return None, schema
         case bool() | Mapping():
             return None, given
-    return type_schema(given)
+    reader = type_reader(given)
+    return reader, reader.schema
 
 
 def _names_of_fields(value: Any) -> dict[str, str]:

@@ -24,7 +24,7 @@ from .json_values import encode, join_members, pointer_of, split_items, split_me
 from .schemas import ANNOTATIONS, INPUT, definition, keywords_beside_references, with_definitions
 
 if TYPE_CHECKING:
-    import pydantic
+    from ..answers.type_reader import TypeReader
 
 SUFFIX = "_quote"
 """The name of a quote is that of its property with this suffix."""
@@ -151,24 +151,22 @@ class FieldQuotes(OuterFormat):
 
     Attributes:
         response_format: The composed format, in the form of the caller's.
-        adapter: The pydantic type of the answer; ``None`` for a JSON Schema.
+        reader: The reader of the answer's type; ``None`` for a JSON Schema.
         layout: Where the quotes stand. A value that is quoted from the text itself, or has such
             parts, needs no other quote.
     """
 
     response_format: Any
-    adapter: pydantic.TypeAdapter[Any] | None
+    reader: TypeReader[Any] | None
     layout: QuoteLayout
 
     @classmethod
-    def of(
-        cls, response_format: Any, adapter: pydantic.TypeAdapter[Any] | None, schema: Any
-    ) -> FieldQuotes:
+    def of(cls, response_format: Any, reader: TypeReader[Any] | None, schema: Any) -> FieldQuotes:
         """Compose a response format.
 
         Args:
             response_format: The format of the caller.
-            adapter: Its pydantic type.
+            reader: The reader of its type.
             schema: Its JSON Schema.
 
         Raises:
@@ -185,7 +183,7 @@ class FieldQuotes(OuterFormat):
         match response_format:
             case {"type": "json_schema", "json_schema": Mapping() as wrapped}:
                 composed = {**response_format, "json_schema": {**wrapped, "schema": composed}}
-        return cls(composed, adapter, found[1])
+        return cls(composed, reader, found[1])
 
     def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
         """Return the format of the output, whose ``parsed`` is that of the caller's format."""
@@ -197,7 +195,7 @@ class FieldQuotes(OuterFormat):
             found = () if inner.quotes is None else inner.quotes(text)
             return tuple(replace(one, pointer=self.answer_pointer(one.pointer)) for one in found)
 
-        parse = None if self.adapter is None else type_parser(self.adapter, self.answer_text)
+        parse = None if self.reader is None else type_parser(self.reader, self.answer_text)
         return replace(inner, parse=parse or value_in, quotes=quotes_in)
 
     def answer_text(self, text: str) -> str:

@@ -82,7 +82,7 @@ class Outcome:
         Raises:
             ValueError: As :meth:`value`.
         """
-        if self.answers.adapter is None or not self.answer:
+        if self.answers.reader is None or not self.answer:
             return self.answer
         return self.answers.written(self.value())
 

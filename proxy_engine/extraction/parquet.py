@@ -76,7 +76,7 @@ class ParquetWriter:
         error = row.pop(self._error, None)
         if error is not None:
             return {**row, self._error: f"{error['type']}: {error['message']}"}
-        if self._answers.adapter is None:
+        if self._answers.reader is None:
             return row
         columns = {name: row.pop(name) for name in self._answers.columns if name in row}
         text = encode(self._answers.join(columns))

@@ -10,7 +10,7 @@ import msgspec
 from pydantic import TypeAdapter
 from type_catalogue.entry import Entry
 
-from proxy_engine.answers.response_format import type_schema
+from proxy_engine.answers.type_reader import _MsgspecTypeReader, _PydanticTypeReader
 from state_machines import JsonSchemaStateMachine
 
 __all__ = ["machine_of", "reader_of", "refusal"]
@@ -28,10 +28,8 @@ def machine_of(entry: Entry) -> JsonSchemaStateMachine:
     with warnings.catch_warnings():
         # Notes about members that are left out.
         warnings.simplefilter("ignore")
-        if entry.library == "pydantic":
-            schema = type_schema(entry.type)[1]
-        else:
-            schema = msgspec.json.schema(entry.type)
+        kind = _PydanticTypeReader if entry.library == "pydantic" else _MsgspecTypeReader
+        schema = kind(entry.type, write_defaults=True).schema
         return JsonSchemaStateMachine(schema, whitespace="spaced", additional_properties="closed")
 
 

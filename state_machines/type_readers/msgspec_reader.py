@@ -1,0 +1,330 @@
+"""JSON Schemas of msgspec types that admit the texts that ``msgspec.json.decode`` reads.
+
+msgspec's own JSON Schema describes more: a pattern in another dialect, keys of any name, an object
+without the tag that a union requires. Here each kind of ``msgspec.inspect`` type has a row in
+:data:`ROWS`. ``Struct``s, dataclasses, attrs classes, typed dicts, named tuples and enums are
+definitions, since they have a name and may be recursive. Observed with msgspec 0.22.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from msgspec import inspect
+
+from state_machines.errors import UnsatisfiableSchemaError
+from state_machines.json_schema.schema_copy import pointer_token
+from state_machines.type_readers.marks import (
+    GAPS,
+    LEFT_OUT,
+    Schema,
+    TypeSchema,
+    finished,
+    note,
+)
+from state_machines.type_readers.msgspec_classes import array, class_name, enumeration, instance
+from state_machines.type_readers.msgspec_scalars import SCALAR_ROWS, Row, key_names
+
+_Key: TypeAlias = tuple[Any, bool, bool]
+"""A class, and whether its values are hashable and canonical."""
+
+_KINDS = {"null": type(None), "boolean": bool, "integer": int, "number": float, "string": str}
+_CONTAINERS = {"array": list, "object": dict}
+
+
+def msgspec_schema(type: Any, *, write_defaults: bool = True) -> TypeSchema:
+    """Return the JSON Schema of the texts that ``msgspec.json.decode`` reads as a type.
+
+    Args:
+        type: A ``Struct``, a class of dataclasses or attrs, or another type that msgspec supports.
+        write_defaults: Whether properties with a default are required. A field whose default is
+            ``UNSET`` is optional in any case, since its absence is a value.
+
+    Raises:
+        UnsatisfiableSchemaError: No JSON is read as a part of the type.
+        TypeError: msgspec does not support the type.
+        ValueError: msgspec does not support a constraint of the type.
+    """
+    return finished(MsgspecReader(writes_defaults=write_defaults).whole(inspect.type_info(type)))
+
+
+class MsgspecReader:
+    """Generates the schema of one type.
+
+    Args:
+        writes_defaults: Whether properties with a default are required.
+
+    Attributes:
+        is_canonical: Whether different texts have to be different values, as for keys.
+        is_hashable: Whether values have to be hashable, as items of a set have.
+    """
+
+    def __init__(self, *, writes_defaults: bool) -> None:
+        self.writes_defaults = writes_defaults
+        self.is_canonical = False
+        self.is_hashable = False
+        self._names: dict[_Key, str] = {}
+        self._definitions: dict[str, Schema] = {}
+        self._path: list[str] = []
+
+    def whole(self, info: inspect.Type) -> Schema:
+        """Return the schema of a type, with its definitions."""
+        schema = self.schema(info)
+        name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+        if name in self._definitions and not _refers_to(self._definitions, schema["$ref"]):
+            schema = {**self._definitions.pop(name), **schema}
+            del schema["$ref"]
+        return {**schema, "$defs": self._definitions} if self._definitions else schema
+
+    def schema(self, info: inspect.Type, *steps: str | int) -> Schema:
+        """Return the schema of a part.
+
+        Args:
+            info: The type of the part.
+            steps: The pointer of the part in the schema of the enclosing one.
+        """
+        self._path.extend(map(str, steps))
+        try:
+            if isinstance(info, inspect.Metadata):
+                # As msgspec does: keywords of the type prevail.
+                return {**(info.extra_json_schema or {}), **self.schema(info.type)}
+            return ROWS[type(info)](self, info)
+        finally:
+            del self._path[len(self._path) - len(steps) :]
+
+    @contextmanager
+    def distinct(self, *, canonical: bool) -> Iterator[None]:
+        """Generate schemas of items of a set within a ``with`` block."""
+        before = self.is_canonical, self.is_hashable
+        self.is_canonical, self.is_hashable = self.is_canonical or canonical, True
+        try:
+            yield
+        finally:
+            self.is_canonical, self.is_hashable = before
+
+    def unreadable(self, what: str, hint: str) -> UnsatisfiableSchemaError:
+        """Return the error of a part that no JSON is read as."""
+        pointer = "".join(f"/{pointer_token(step)}" for step in self._path)
+        return UnsatisfiableSchemaError(what, pointer=pointer, hint=hint)
+
+    def unhashable(self, what: str, instead: str) -> UnsatisfiableSchemaError:
+        """Return the error of an item of a set that cannot be hashed."""
+        return self.unreadable(
+            f"{what} is not hashable, so it cannot be in a set", f"Give {instead}, or a list of it"
+        )
+
+    def definition(self, cls: Any, make: Callable[[], Schema], *, is_scalar: bool) -> Schema:
+        """Return a reference to the schema of a class, which is generated once.
+
+        Args:
+            cls: The class.
+            make: Generates the schema.
+            is_scalar: Whether the schema is the same in a set.
+        """
+        is_in_set = self.is_hashable and not is_scalar
+        key = (cls, is_in_set, is_in_set and self.is_canonical)
+        if key in self._names:
+            return {"$ref": f"#/$defs/{self._names[key]}"}
+        names, definitions, path = dict(self._names), dict(self._definitions), self._path
+        name = self._names[key] = self._free_name(cls)
+        # Keeps the place of the definition, in front of those that it refers to.
+        self._definitions[name] = {}
+        self._path = ["$defs", name] if path else []
+        try:
+            self._definitions[name] = make()
+        except UnsatisfiableSchemaError:
+            # Definitions made since may refer to this one.
+            self._names, self._definitions = names, definitions
+            raise
+        finally:
+            self._path = path
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _free_name(self, cls: Any) -> str:
+        origin = getattr(cls, "__origin__", cls)
+        qualified = f"{origin.__module__}.{origin.__qualname__}"
+        names = [
+            class_name(cls),
+            qualified,
+            *(f"{qualified}.{n}" for n in range(2, 1 + len(self._names))),
+        ]
+        safe = (re.sub(r"[^a-zA-Z0-9.\-_]", "_", name) for name in names)
+        return next(name for name in safe if name not in self._definitions)
+
+
+def _refers_to(schema: Any, reference: str) -> bool:
+    if isinstance(schema, dict):
+        return schema.get("$ref") == reference or any(
+            _refers_to(part, reference) for part in schema.values()
+        )
+    return isinstance(schema, list) and any(_refers_to(part, reference) for part in schema)
+
+
+# Any value
+
+
+def _any(reader: MsgspecReader, info: inspect.AnyType) -> Schema:
+    """Any value; any hashable one in a set. With a minimum, True and 1 would be one item."""
+    if not reader.is_hashable:
+        return {}
+    return {"type": "string" if reader.is_canonical else ["null", "boolean", "number", "string"]}
+
+
+def _raw(reader: MsgspecReader, info: inspect.RawType) -> Schema:
+    """``Raw``: any JSON text."""
+    if reader.is_hashable:
+        raise reader.unhashable("a Raw", "Any")
+    return {}
+
+
+def _custom(reader: MsgspecReader, info: inspect.CustomType) -> Schema:
+    """Other classes: msgspec reads JSON without a type, and requires an instance of the class."""
+    kinds = _KINDS if reader.is_hashable else {**_KINDS, **_CONTAINERS}
+    if reader.is_canonical:
+        kinds = {"string": str}
+    names = [name for name, kind in kinds.items() if issubclass(kind, info.cls)]
+    if not names:
+        raise reader.unreadable(
+            f"msgspec reads no JSON as {class_name(info.cls)}",
+            "Give a Struct, a dataclass or a type that msgspec supports. What a dec_hook reads is "
+            "not known here: give the JSON type, and convert the value in __post_init__",
+        )
+    return {} if len(names) == len(_KINDS) + len(_CONTAINERS) else {"type": names}
+
+
+def _extension(reader: MsgspecReader, info: inspect.ExtType) -> Schema:
+    """``Ext``: an extension of MessagePack."""
+    raise reader.unreadable("msgspec reads no JSON as Ext", "Give bytes, which are read as base64")
+
+
+# Arrays and objects
+
+
+def _sizes(info: Any, low: str, high: str) -> Schema:
+    sizes = {low: info.min_length, high: info.max_length}
+    return {keyword: size for keyword, size in sizes.items() if size is not None}
+
+
+def _list(reader: MsgspecReader, info: inspect.ListType) -> Schema:
+    """``list`` and tuples of any length."""
+    if reader.is_hashable and isinstance(info, inspect.ListType):
+        raise reader.unhashable("a list", "a tuple")
+    items = reader.schema(info.item_type, "items")
+    return {
+        "type": "array",
+        **({"items": items} if items else {}),
+        **_sizes(info, "minItems", "maxItems"),
+    }
+
+
+def _set(reader: MsgspecReader, info: inspect.SetType | inspect.FrozenSetType) -> Schema:
+    """Sets: equal items count once, so with a minimum, different texts are different values."""
+    if reader.is_hashable and isinstance(info, inspect.SetType):
+        raise reader.unhashable("a set", "a frozenset")
+    is_item = reader.is_canonical
+    with reader.distinct(canonical=(info.min_length or 0) > 1):
+        items = reader.schema(info.item_type, "items")
+    sizes = _sizes(info, "minItems", "maxItems")
+    schema: Schema = {"type": "array", "items": items, "uniqueItems": True, **sizes}
+    if is_item:
+        schema = note(schema, GAPS, "sets with the same items in another order are one item")
+    return schema
+
+
+def _tuple(reader: MsgspecReader, info: inspect.TupleType) -> Schema:
+    """Tuples of one length."""
+    items = [
+        reader.schema(item, "prefixItems", index) for index, item in enumerate(info.item_types)
+    ]
+    return array(items, len(items))
+
+
+def _mapping(reader: MsgspecReader, info: inspect.DictType) -> Schema:
+    """Dictionaries: keys are texts that are read as the type of keys."""
+    if reader.is_hashable:
+        raise reader.unhashable("a dict", "a tuple of pairs")
+    names = key_names(reader, info.key_type)
+    if names is False:
+        raise reader.unreadable(
+            "msgspec reads no name of an object as a key of this type",
+            "Give keys that are strings, numbers, dates, UUIDs, or enums of strings or integers",
+        )
+    values = reader.schema(info.value_type, "additionalProperties")
+    schema: Schema = {"type": "object", "additionalProperties": values or True}
+    if names is not True:
+        schema["propertyNames"] = names
+    return {**schema, **_sizes(info, "minProperties", "maxProperties")}
+
+
+# Unions
+
+
+def _union(reader: MsgspecReader, info: inspect.UnionType) -> Schema:
+    """Unions: the kind of the JSON value, or the tag of an object, selects the type."""
+    parts, lost = [], []
+    error: UnsatisfiableSchemaError | None = None
+    for index, member in enumerate(info.types):
+        match _without_metadata(member):
+            case inspect.AnyType():
+                return reader.schema(member, "anyOf", index)
+            case inspect.RawType():
+                # Ignored in a union.
+                lost.append("Raw")
+                continue
+        try:
+            parts.append(reader.schema(member, "anyOf", index))
+        except UnsatisfiableSchemaError as found:
+            error = found
+            lost.append(f"a choice: {found.what}")
+    if not parts:
+        raise error or reader.unreadable(
+            "msgspec reads no JSON as Raw in a union", "Give Raw alone"
+        )
+    if reader.is_canonical:
+        parts = _without_equal_numbers(parts)
+    schema = parts[0] if len(parts) == 1 else {"anyOf": parts}
+    return note(schema, LEFT_OUT, *lost) if lost else schema
+
+
+def _without_metadata(info: inspect.Type) -> inspect.Type:
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    return info
+
+
+def _without_equal_numbers(parts: list[Schema]) -> list[Schema]:
+    """Return the choices of a set's items without 0 and 1 if True and False are among them."""
+    if not any(part.get("type") == "boolean" for part in parts):
+        return parts
+    return [
+        {"allOf": [part, {"not": {"enum": [0, 1]}}]}
+        if part.get("type") in ("integer", "number")
+        else part
+        for part in parts
+    ]
+
+
+ROWS: Mapping[type[inspect.Type], Row] = {
+    **SCALAR_ROWS,
+    inspect.AnyType: _any,
+    inspect.RawType: _raw,
+    inspect.CustomType: _custom,
+    inspect.ExtType: _extension,
+    inspect.EnumType: enumeration,
+    inspect.ListType: _list,
+    inspect.VarTupleType: _list,
+    inspect.SetType: _set,
+    inspect.FrozenSetType: _set,
+    inspect.TupleType: _tuple,
+    inspect.DictType: _mapping,
+    inspect.FrozenDictType: _mapping,
+    inspect.UnionType: _union,
+    inspect.StructType: instance,
+    inspect.DataclassType: instance,
+    inspect.TypedDictType: instance,
+    inspect.NamedTupleType: instance,
+}
+"""The row of each kind of type."""
