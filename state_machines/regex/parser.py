@@ -105,6 +105,10 @@ class PatternReader(CharacterReader):
         """Return the assertion of ``^`` or ``$``."""
         return Start() if mark == "^" else End()
 
+    def closing_bracket(self, position: int) -> Expression:
+        """Return what ``]`` stands for where it closes no class."""
+        return self.single(ord("]"))
+
     def lazy(self, start: int) -> None:
         """Judge a quantifier with ``?`` behind it. Its language is that of a greedy one."""
 
@@ -176,6 +180,8 @@ class PatternReader(CharacterReader):
                 return Characters(self.any_character)
             case "^" | "$":
                 return self.anchor(character)
+            case "]":
+                return self.closing_bracket(start)
             case "*" | "+" | "?":
                 self.invalid("a quantifier with nothing to repeat", start)
             case "{":
@@ -186,7 +192,8 @@ class PatternReader(CharacterReader):
         return self.single(ord(character))
 
     def single(self, code_point: int) -> Expression:
-        return Characters(self.agreed(self.folded(code_points(code_point))))
+        members = code_points(code_point)
+        return Characters(self.agreed(self.folded(members)) if self.ignore_case else members)
 
     @contextmanager
     def nested(self, start: int) -> Iterator[None]:
@@ -229,15 +236,10 @@ class _Parser(PatternReader):
             self.ignore_case = True
         return super().parse()
 
-    def atom(self) -> Expression:
-        if self.peek("]"):
-            self.lone_bracket()
-        return super().atom()
-
-    def lone_bracket(self) -> NoReturn:
+    def closing_bracket(self, position: int) -> NoReturn:
         """Refuse a ``]`` that closes no class; say so if another dialect can have it there."""
-        first = max(0, self.position - _SHOWN)
-        before, around = self.text[first : self.position], self.text[first : self.position + _SHOWN]
+        first = max(0, position - _SHOWN)
+        before, around = self.text[first:position], self.text[first : position + _SHOWN]
         hint = "Write \\] for the character"
         if _EMPTY_CLASS.search(before):
             hint += r"; ECMA-262 reads [] and [^] as whole classes, and [\]…] is the class with ]"
@@ -245,7 +247,7 @@ class _Parser(PatternReader):
             hint += r"; ECMA-262 has no [:alpha:], but \p{Alphabetic}, or a-zA-Z in a class"
         elif _SET_OPERATOR.search(before):
             hint += "; ECMA-262 has no classes inside classes and no && or -- with the flag u"
-        self.invalid("a ] that closes no class", hint=hint)
+        self.invalid("a ] that closes no class", position, hint)
 
     def alternation(self) -> Expression:
         branches: list[Expression] = []
