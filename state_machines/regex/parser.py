@@ -51,6 +51,9 @@ from state_machines.text_reader import REPETITION_MARKS
 NO_PART = Series(())
 """A part without effect, such as a flag."""
 
+_SYNTAX_CHARACTERS = frozenset(r"([\.^$]*+?{")
+"""Characters that begin more than themselves."""
+
 _SHOWN = 60
 """Characters beside a lone bracket that are searched for signs of another dialect."""
 
@@ -131,9 +134,10 @@ class PatternReader(CharacterReader):
     def concatenation(self) -> Expression:
         """Read the parts up to ``|``, ``)`` or the end."""
         parts: list[Expression] = []
+        text, end = self.text, len(self.text)
         while True:
             self.skip_ignored()
-            if self.at_end or self.text[self.position] in "|)":
+            if self.position >= end or text[self.position] in "|)":
                 return parts[0] if len(parts) == 1 else Series(tuple(parts))
             part = self.term()
             if part is not NO_PART:
@@ -143,11 +147,12 @@ class PatternReader(CharacterReader):
         start = self.position
         if self.at_end:
             return None
-        bounds = REPETITION_MARKS.get(self.text[start])
+        mark = self.text[start]
+        bounds = REPETITION_MARKS.get(mark)
         if bounds is not None:
             self.position += 1
         else:
-            braces = self.braces.match(self.text, start)
+            braces = self.braces.match(self.text, start) if mark == "{" else None
             if braces is None:
                 return None
             self.position = braces.end()
@@ -167,7 +172,10 @@ class PatternReader(CharacterReader):
 
     def atom(self) -> Expression:
         start = self.position
-        match character := self.next_character():
+        character = self.next_character()
+        if character not in _SYNTAX_CHARACTERS:
+            return self.single(ord(character))
+        match character:
             case "(":
                 return self.group(start)
             case "[":
