@@ -17,6 +17,7 @@ from state_machines.reader_languages import (
     numerals,
     temporal,
     texts,
+    urls,
 )
 
 LANGUAGES: Mapping[str, Callable[..., Node]] = {
@@ -34,6 +35,7 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "ip": addresses.ip,
     "email": addresses.email,
     "name_email": addresses.name_email,
+    "url": urls.url,
     "int": numerals.int_,
     "float": numerals.float_,
     "bool": numerals.bool_,
