@@ -14,6 +14,7 @@ from state_machines.reader_languages import (
     addresses,
     durations,
     encodings,
+    json_texts,
     numerals,
     temporal,
     texts,
@@ -43,6 +44,8 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "decimal": numerals.decimal,
     "fraction": numerals.fraction,
     "complex": numerals.complex_,
+    "bytesize": numerals.byte_size,
+    "json": json_texts.json,
 }
 """The languages by name. Each takes its arguments by keyword, all of them optional."""
 
