@@ -16,7 +16,6 @@ from __future__ import annotations
 from functools import lru_cache
 from inspect import signature
 from typing import Any, Literal
-from unicodedata import category
 from zoneinfo import available_timezones
 
 from state_machines.grammar.boolean import intersection
@@ -25,6 +24,7 @@ from state_machines.grammar.nodes import concatenation, optional, repetition, sy
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.words import word_language
 from state_machines.regex import compile_pattern
+from state_machines.regex.unicode_classes import property_set
 
 WHITE_SPACE = CodePointSet(
     [
@@ -99,13 +99,15 @@ def _unchanged(case: str) -> CodePointSet:
     Letters of the other case are left out even if they have no counterpart: a later version of
     Unicode may add one.
     """
-    convert, letters = (str.lower, "Lu") if case == "lower" else (str.upper, "Ll")
-    changing = {letters, "Lt", "Cn", "Cs"}
-    return CodePointSet(
-        (point, point)
-        for point in range(0x110000)
-        if convert(character := chr(point)) == character and category(character) not in changing
+    names = (
+        ("Lu", "Lt", "Cn", "Uppercase", "Changes_When_Lowercased")
+        if case == "lower"
+        else ("Ll", "Lt", "Cn", "Lowercase", "Changes_When_Uppercased")
     )
+    changing = CodePointSet(())
+    for name in names:
+        changing |= property_set(name) or changing
+    return ~changing
 
 
 def path() -> Node:
