@@ -61,6 +61,8 @@ VALUES_BY_TYPE: dict[str, ValueSet] = {
 
 _CHARACTER = symbols(ANY_CODE_POINT)
 
+READER_LANGUAGE = "x-reader-language"
+
 
 def restrict_one_type(values: NumberSet | Node | ArrayShape | ObjectShape) -> ValueSet:
     """Return all values, with the values of one type restricted; a node is one of strings."""
@@ -220,8 +222,14 @@ def substring_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
     return restrict_one_type(evaluator.sources.quotes(value, unit))
 
 
-def reader_language_(_: SchemaLocation, value: Any, __: TermEvaluator) -> ValueSet:
-    """``x-reader-language``: the string is one that a type's validator reads."""
+def reader_language_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+    """``x-reader-language``: the string is one that a type's validator reads.
+
+    The language ``json`` may have a schema, for the value that the string contains.
+    """
+    if value.get("language") == "json" and value.keys() - {"language"} == {"schema"}:
+        child = location.child(value["schema"], READER_LANGUAGE, "schema")
+        return restrict_one_type(evaluator.json_texts(evaluator.schema_ref(child)))
     return restrict_one_type(reader_language(value))
 
 

@@ -25,6 +25,7 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.json_schema import applicators as apply
 from state_machines.json_schema import assertions as assert_
+from state_machines.json_schema.assertions import READER_LANGUAGE
 from state_machines.json_schema.dialects import DIALECTS
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
@@ -53,7 +54,6 @@ _STRING = frozenset({"string"})
 _ARRAY = frozenset({"array"})
 _OBJECT = frozenset({"object"})
 
-READER_LANGUAGE = "x-reader-language"
 _READ_AS = frozenset({"format", "pattern", "minLength", "maxLength"})
 """The keywords that only describe a string whose language ``x-reader-language`` gives."""
 
