@@ -43,7 +43,7 @@ from state_machines.json_schema.value_sets import (
     is_encodable,
 )
 from state_machines.quotes import SUBSTRING_UNIT, UNITS
-from state_machines.reader_languages import reader_language
+from state_machines.reader_languages import READER_LANGUAGE, reader_language
 from state_machines.regex import compile_pattern
 
 FEW_DEPENDENCIES = 3
@@ -60,8 +60,6 @@ VALUES_BY_TYPE: dict[str, ValueSet] = {
 }
 
 _CHARACTER = symbols(ANY_CODE_POINT)
-
-READER_LANGUAGE = "x-reader-language"
 
 
 def restrict_one_type(values: NumberSet | Node | ArrayShape | ObjectShape) -> ValueSet:

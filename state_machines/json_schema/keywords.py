@@ -25,7 +25,6 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.json_schema import applicators as apply
 from state_machines.json_schema import assertions as assert_
-from state_machines.json_schema.assertions import READER_LANGUAGE
 from state_machines.json_schema.dialects import DIALECTS
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
@@ -39,6 +38,7 @@ from state_machines.json_schema.value_sets import (
     disjoin,
     negate,
 )
+from state_machines.reader_languages import READER_LANGUAGE
 
 KeywordReader = Callable[[SchemaLocation, Any, TermEvaluator], ValueSet | Term]
 """Returns the values that a keyword alone admits, given its schema, its value and the evaluator.
