@@ -7,14 +7,15 @@ at the end, so that it decides about neither the pattern nor the length.
 
 * ``zoneinfo``: the keys of ``zoneinfo.available_timezones()`` on this machine.
 * ``python_pattern``: a subset of what ``re.compile`` reads: literal characters, escapes of ASCII
-  punctuation, classes, groups without options, quantifiers without bounds, alternatives. Left out:
-  ``{m,n}``, options, look-around, references.
+  punctuation, classes of letters, digits and their ranges, groups, quantifiers up to two digits,
+  alternatives. Left out: names of groups, options, look-around, references.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from inspect import signature
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, Literal
 from zoneinfo import available_timezones
 
@@ -123,9 +124,15 @@ def zone_info() -> Node:
 _NESTED_GROUPS = 3
 _LITERAL = r"[^\\^$.*+?()\[\]{}|\u{0}-\u{1F}]"
 _ESCAPED = r"\\[dDwWsStn.^$*+?()\[\]{}|\\/\-]"
-_CLASS_ITEM = r"(?:[0-9A-Za-z_ .,:;@#%+*/!?$()]|\\[dDwWsS\\\]\[^\-]|a-z|A-Z|0-9)"
-_ATOM = rf"(?:{_LITERAL}|{_ESCAPED}|\.|\[\^?{_CLASS_ITEM}+\])"
-_QUANTIFIER = r"[*+?]\??"
+_RANGES = "|".join(
+    f"{first}-[{first}-{letters[-1]}]"
+    for letters in (ascii_lowercase, ascii_uppercase, digits)
+    for first in letters
+)
+_CLASS_ITEM = rf"(?:[0-9A-Za-z_ .,:;@#%+*/!?$()]|\\[dDwWsS\\\]\[^\-]|{_RANGES})"
+_ATOM = rf"(?:{_LITERAL}|{_ESCAPED}|\.|\[\^?{_CLASS_ITEM}+-?\])"
+_BOUNDS = "|".join(f"{least},[{least}-9]" for least in range(10))
+_QUANTIFIER = rf"(?:[*+?]|\{{(?:[0-9]{{1,2}},?|{_BOUNDS}|[0-9],[1-9][0-9])\}})\??"
 
 
 def python_pattern() -> Node:

@@ -26,6 +26,7 @@ from pydantic import TypeAdapter, networks
 from pydantic_core import CoreConfig, SchemaValidator
 from pydantic_core import core_schema as core
 from schema_strategies import examples
+from url_types import URL_TYPES, url_spec
 
 from state_machines.reader_languages import reader_language
 
@@ -230,28 +231,8 @@ def addresses() -> Iterator[Case]:
             yield from with_canonical({**spec, "version": version}, read)
 
 
-_URLS = (
-    *("AnyUrl", "HttpUrl", "AnyHttpUrl", "FileUrl", "FtpUrl", "WebsocketUrl", "AnyWebsocketUrl"),
-    *("RedisDsn", "AmqpDsn", "KafkaDsn", "MySQLDsn", "MariaDBDsn", "ClickHouseDsn"),
-    *("SnowflakeDsn", "CockroachDsn"),
-)
-_MULTI_HOST_URLS = ("PostgresDsn", "MongoDsn", "NatsDsn")
-URL_ARGUMENTS = (
-    *("allowed_schemes", "host_required", "max_length"),
-    *("default_host", "default_port", "default_path"),
-)
-
-
-def url_spec(kind: Any) -> dict[str, Any]:
-    """Return the language of a type of URLs."""
-    found = {name: getattr(kind._constraints, name) for name in URL_ARGUMENTS}
-    arguments = {name: value for name, value in found.items() if value is not None}
-    return {"language": "url", "multi_host": kind.__name__ in _MULTI_HOST_URLS, **arguments}
-
-
 def urls() -> Iterator[Case]:
-    for name in (*_URLS, *_MULTI_HOST_URLS):
-        kind = getattr(networks, name)
+    for kind in URL_TYPES:
         yield from with_canonical(url_spec(kind), type_reader(kind))
     constraints: list[dict[str, Any]] = [
         {"max_length": 20},
