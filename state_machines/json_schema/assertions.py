@@ -43,7 +43,7 @@ from state_machines.json_schema.value_sets import (
     is_encodable,
 )
 from state_machines.quotes import SUBSTRING_UNIT, UNITS
-from state_machines.reader_languages import READER_LANGUAGE, reader_language
+from state_machines.reader_languages import reader_language
 from state_machines.regex import compile_pattern
 
 FEW_DEPENDENCIES = 3
@@ -220,14 +220,8 @@ def substring_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
     return restrict_one_type(evaluator.sources.quotes(value, unit))
 
 
-def reader_language_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``x-reader-language``: the string is one that a type's validator reads.
-
-    The language ``json`` may have a schema, for the value that the string contains.
-    """
-    if value.get("language") == "json" and value.keys() - {"language"} == {"schema"}:
-        child = location.child(value["schema"], READER_LANGUAGE, "schema")
-        return restrict_one_type(evaluator.json_texts(evaluator.schema_ref(child)))
+def reader_language_(_: SchemaLocation, value: Any, __: TermEvaluator) -> ValueSet:
+    """``x-reader-language``: the string is one that a type's validator reads."""
     return restrict_one_type(reader_language(value))
 
 

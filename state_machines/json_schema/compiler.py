@@ -22,7 +22,6 @@ from state_machines.errors import (
     UnsupportedSchemaError,
     check_choice,
 )
-from state_machines.grammar.decoding import decoded_text
 from state_machines.grammar.encoding import NUMBER, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
@@ -88,7 +87,6 @@ class Compilation:
     def __init__(self, schema: Any, options: SchemaOptions | None = None) -> None:
         options = options or SchemaOptions()
         self.evaluator = SchemaReader(options, QuoteSources(options.sources))
-        self.evaluator.write_json = _json_texts
         with located_errors(None), step_budget(LIMITS.compile_steps):
             document = SchemaDocument(schema, options.registry, KEYWORD_NAMES_BY_VOCABULARY)
             self.schema = document.contents
@@ -143,13 +141,6 @@ class Compilation:
             pointer = smallest_empty_schema(self.root, self.evaluator).pointer
         hint = "Every value of the whole schema needs a value of this part" if pointer else ""
         raise UnsatisfiableSchemaError(unsatisfiable, pointer=pointer, hint=hint)
-
-
-def _json_texts(evaluator: SchemaReader, term: Term) -> Node:
-    """Return the compact JSON texts of a term's values, as a language of code points."""
-    translator = Translator(evaluator, JSON_SYNTAXES["compact"], any_order=False)
-    check_reachable(term, evaluator, translator.check_distinct)
-    return decoded_text(translator.value(term))
 
 
 class Translator:

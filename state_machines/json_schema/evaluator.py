@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from threading import local
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from state_machines.budgets import Verdict
 from state_machines.errors import InvalidSchemaError
@@ -90,11 +90,7 @@ class TermEvaluator(TermTable):
 
     Attributes:
         sources: As passed.
-        write_json: Returns the JSON texts of a term's values, given the evaluator and the term. The
-            compilation sets it, since texts are beyond an evaluator.
     """
-
-    write_json: Callable[[Any, Term], Node] | None = None
 
     def __init__(self, options: SchemaOptions, sources: QuoteSources) -> None:
         super().__init__()
@@ -106,12 +102,6 @@ class TermEvaluator(TermTable):
         self._is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}
         self._is_empty_closed = self._is_empty.copy()
         self._thread = _ThreadState()
-
-    def json_texts(self, term: Term) -> Node:
-        """Return the JSON texts of a term's values, as a language of code points."""
-        write = self.write_json
-        assert write is not None, "set by the compilation"
-        return write(self, term)
 
     @abstractmethod
     def schema_values(self, location: SchemaLocation) -> ValueSet:
