@@ -97,7 +97,9 @@ class _MsgspecTypeReader(TypeReader[T]):
             raise
         except Exception as error:
             # The caller's code may raise anything.
-            raise ValueError(f"a method of the type raised {error.__class__.__name__}: {error}") from error
+            raise ValueError(
+                f"a method of the type raised {error.__class__.__name__}: {error}"
+            ) from error
         return value
 
     def dump(self, value: Any, mode: Literal["json", "python"]) -> Any:

@@ -11,8 +11,8 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import docstring_parser
 import pydantic
@@ -25,8 +25,8 @@ from state_machines.type_readers.recognition import uses_msgspec
 from ..answers.type_reader import TypeReader, type_reader
 from ..checks import problems_in, read_json, short_repr
 from ..errors import InvalidToolError, MissingExtraError
-from ..runtime.extras import import_extra
 from .input_format import input_format_from_dict
+from .msgspec_arguments import ReadArguments, arguments_type, read_arguments
 from .tool import Tool, written
 
 _KEYS = {"name", "description", "parameters", "strict"}
@@ -193,8 +193,8 @@ def tool_from_function(
     collect.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     collect.__annotations__ = hints
     if any(uses_msgspec(hints.get(parameter.name)) for parameter in parameters):
-        read, schema = _schema_of(_arguments_type(parameters, hints), tool, documented)
-        read = functools.partial(_read_arguments, read)
+        read, schema = _schema_of(arguments_type(parameters, hints, tool=tool), tool, documented)
+        read = functools.partial(read_arguments, read)
     else:
         read, schema = _schema_of(collect, tool, documented)
     return Tool(
@@ -338,15 +338,11 @@ class _ToolJsonSchema(OptionalDefaults):
         return False
 
 
-_Read: TypeAlias = Callable[[Mapping[str, Any]], Any]
-"""Returns arguments as an instance of a type; raises ``ValueError`` if they are invalid."""
-
-
 def _schema_of(
     target: Any, tool: str, documented: Mapping[str, str]
-) -> tuple[_Read, dict[str, Any]]:
+) -> tuple[ReadArguments, dict[str, Any]]:
     """Return a type's reader, and its schema with descriptions of properties without one."""
-    read: _Read
+    read: ReadArguments
     library = "msgspec" if uses_msgspec(target) else "pydantic"
     try:
         if library == "msgspec":
@@ -373,31 +369,6 @@ def _schema_of(
 
 def _read_value(reader: TypeReader[Any], arguments: Mapping[str, Any]) -> Any:
     return reader.read(written(arguments))
-
-
-def _arguments_type(parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> Any:
-    """Return a ``Struct`` whose fields are the parameters of a function."""
-    msgspec = import_extra("msgspec", "msgspec", purpose="a parameter of a function")
-    fields: list[tuple[Any, ...]] = []
-    for parameter in parameters:
-        field = (parameter.name, hints.get(parameter.name, Any))
-        if parameter.default is not parameter.empty:
-            # A factory, since msgspec refuses mutable defaults. The function is called with the
-            # default itself, as without the argument.
-            make = functools.partial(_same, parameter.default)
-            field = (*field, msgspec.field(default_factory=make))
-        fields.append(field)
-    return msgspec.defstruct("Arguments", fields, kw_only=True)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _read_arguments(read: _Read, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as a dict of values, given the reader of their ``Struct``."""
-    value = read(arguments)
-    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _read_instance(adapter: pydantic.TypeAdapter[Any], arguments: Mapping[str, Any]) -> Any:
