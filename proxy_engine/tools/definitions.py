@@ -22,9 +22,9 @@ from pydantic.json_schema import JsonSchemaWarningKind
 from state_machines.type_readers.pydantic_reader import OptionalDefaults
 from state_machines.type_readers.recognition import uses_msgspec
 
-from ..answers.type_reader import TypeReader, type_reader
 from ..checks import problems_in, read_json, short_repr
 from ..errors import InvalidToolError, MissingExtraError
+from ..type_reader import TypeReader, type_reader
 from .input_format import input_format_from_dict
 from .msgspec_arguments import ReadArguments, arguments_type, read_arguments
 from .tool import Tool, written

@@ -20,9 +20,9 @@ from state_machines.type_readers.marks import TypeSchema
 from state_machines.type_readers.pydantic_reader import pydantic_schema
 from state_machines.type_readers.recognition import uses_msgspec
 
-from ..checks import read_json, short_repr
-from ..errors import InvalidResponseFormatError, MissingExtraError
-from ..runtime.extras import import_extra
+from .checks import read_json, short_repr
+from .errors import InvalidResponseFormatError, MissingExtraError
+from .runtime.extras import import_extra
 
 T = TypeVar("T")
 
