@@ -104,7 +104,7 @@ def one_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> Te
     terms = _terms(_subschemas(location, "oneOf", value), evaluator)
     within = TRUE
     if "required" in location.schema:
-        kept = ("type", "properties", "required")
+        kept = ("type", "nullable", "properties", "required")
         adjacent = {name: location.schema[name] for name in kept if name in location.schema}
         within = evaluator.schema_ref(location.child(adjacent))
     return in_exactly_one(terms, within, evaluator)
@@ -214,7 +214,23 @@ def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
 
 
 def items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``items``: all items after those of the adjacent ``prefixItems`` (10.3.1.2)."""
+    """``items``: all items after those of the adjacent ``prefixItems`` (10.3.1.2).
+
+    Where no draft is named, an array is read as up to 2019-09.
+    """
+    if isinstance(value, list):
+        if not location.dialect.array_items:
+            raise location.error(
+                "items is an array",
+                "items",
+                hint="2020-12 has prefixItems for tuples, and items for the rest; name an earlier "
+                "draft in $schema or leave $schema out",
+            )
+        if "prefixItems" in location.schema:
+            raise location.error(
+                "items is an array beside prefixItems", "items", hint="Leave one of them out"
+            )
+        return items_or_tuple(location, value, evaluator)
     prefix = location.keyword_value("prefixItems", list) or []
     term = evaluator.schema_ref(location.child(value, "items"))
     return restrict_one_type(_array((TRUE,) * len(prefix), term))

@@ -75,7 +75,11 @@ def restrict_one_type(values: NumberSet | Node | ArrayShape | ObjectShape) -> Va
 
 
 def type_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
-    """``type``: the value has one of the named types (6.1.1)."""
+    """``type``: the value has one of the named types (6.1.1).
+
+    OpenAPI 3.0: ``nullable: true`` adds null to the types. The other adjacent keywords apply to
+    null as to every value, so an ``enum`` has to list it.
+    """
     names = value if isinstance(value, list) else [value]
     for name in names:
         if not isinstance(name, str) or name not in VALUES_BY_TYPE:
@@ -83,7 +87,14 @@ def type_(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
             raise location.error(f"{name!r} is not a type", "type", hint=hint)
     if not names:
         raise location.error("type is an empty array", "type", hint="Name at least one type")
+    if admits_null(location):
+        names = [*names, "null"]
     return disjoin(VALUES_BY_TYPE[n] for n in names) if names[1:] else VALUES_BY_TYPE[names[0]]
+
+
+def admits_null(location: SchemaLocation) -> bool:
+    """Whether a schema adds null to its ``type`` by ``nullable``."""
+    return location.dialect.nullable and location.schema.get("nullable") is True
 
 
 def enum(_: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
@@ -115,19 +126,39 @@ def _bound_keyword(
     """
 
     def read(location: SchemaLocation, value: Any, _: TermEvaluator) -> ValueSet:
+        dialect = location.dialect
+        if not draft_4 and isinstance(value, bool):
+            return _boolean_bound(location, keyword, value)
         bound, is_open = _number(location, keyword, value), not draft_4
-        if draft_4 and location.dialect.boolean_exclusive:
+        if draft_4 and dialect.boolean_exclusive:
             is_open = location.schema.get(draft_4, False)
-            if not isinstance(is_open, bool):
+            if not isinstance(is_open, bool) and not dialect.numeric_exclusive:
                 raise location.error(
                     f"{draft_4} is not a Boolean",
                     draft_4,
                     hint="Draft 4 has a Boolean here; name a later draft in $schema for a number",
                 )
+            # A number is a bound on its own.
+            is_open = is_open is True
         return restrict_one_type(NumberSet.of((make(bound, is_open),)))
 
     read.__doc__ = f"``{keyword}`` (6.2)."
     return read
+
+
+def _boolean_bound(location: SchemaLocation, keyword: str, value: bool) -> ValueSet:
+    """Check a Boolean ``exclusiveMinimum`` or ``exclusiveMaximum``, which ``minimum`` reads."""
+    if not location.dialect.boolean_exclusive:
+        raise location.error(
+            f"{keyword} is not a number",
+            keyword,
+            hint="Draft 4 and OpenAPI 3.0 have Booleans here; name draft 4 in $schema, or leave "
+            "$schema out",
+        )
+    limit = "minimum" if keyword == "exclusiveMinimum" else "maximum"
+    if value and limit not in location.schema:
+        raise location.error(f"{keyword} is true, and there is no {limit}", keyword)
+    return ANY_VALUE
 
 
 def _from(bound: Fraction, is_open: bool) -> Interval:

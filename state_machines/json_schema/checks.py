@@ -20,6 +20,7 @@ from state_machines.errors import (
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.words import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemSteps
+from state_machines.json_schema.assertions import admits_null
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.keywords import (
@@ -83,6 +84,8 @@ def _needed_schemas(location: SchemaLocation, root: SchemaLocation) -> Iterator[
         if keyword == "allOf" or len(parts) == 1:
             for index, part in enumerate(parts):
                 yield location.child(part, keyword, index)
+    if admits_null(location):
+        return
     if schema.get("type") in ("object", ["object"]):
         properties = schema.get("properties", {})
         for name in schema.get("required", ()):
@@ -105,6 +108,21 @@ def _needed_items(location: SchemaLocation, schema: dict[str, Any]) -> Iterator[
     min_contains = schema.get("minContains", 1) if location.dialect.counts_contained else 1
     if "contains" in schema and min_contains > 0:
         yield location.child(schema["contains"], "contains")
+
+
+def has_idle_nullable(root: SchemaLocation) -> bool:
+    """Whether a schema of the document has ``nullable: true`` without the ``type`` it adds to."""
+    pending = [root.schema] if root.dialect.nullable else []
+    while pending:
+        spend()
+        value = pending.pop()
+        if isinstance(value, dict):
+            if value.get("nullable") is True and "type" not in value:
+                return True
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return False
 
 
 def check_reachable(

@@ -35,7 +35,11 @@ from state_machines.json_schema.arrays.unique_items import (
     check_distinct,
     count_scalars,
 )
-from state_machines.json_schema.checks import check_reachable, smallest_empty_schema
+from state_machines.json_schema.checks import (
+    check_reachable,
+    has_idle_nullable,
+    smallest_empty_schema,
+)
 from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.document import SchemaDocument
 from state_machines.json_schema.keywords import (
@@ -44,7 +48,8 @@ from state_machines.json_schema.keywords import (
     located_errors,
 )
 from state_machines.json_schema.numbers.number_sets import NumberSet
-from state_machines.json_schema.numbers.number_text import every_spelling, number_language
+from state_machines.json_schema.numbers.number_text import number_language
+from state_machines.json_schema.numbers.same_double import every_spelling
 from state_machines.json_schema.objects.object_grammar import ObjectPlan
 from state_machines.json_schema.objects.object_shape import ObjectShape
 from state_machines.json_schema.terms import Term
@@ -140,6 +145,11 @@ class Compilation:
         if self.evaluator.is_empty(self.term):
             pointer = smallest_empty_schema(self.root, self.evaluator).pointer
         hint = "Every value of the whole schema needs a value of this part" if pointer else ""
+        if has_idle_nullable(self.root):
+            hint = (
+                "OpenAPI 3.0 defines nullable beside type alone; elsewhere write "
+                '"anyOf": [..., {"type": "null"}]'
+            )
         raise UnsatisfiableSchemaError(unsatisfiable, pointer=pointer, hint=hint)
 
 

@@ -3,11 +3,17 @@
 The ``$schema`` of a custom metaschema names its draft. Since 2019-09 its ``$vocabulary`` names the
 vocabularies in use (2020-12 core, sections 8.1.2 and 10 to 14); the keywords of the draft's other
 vocabularies are unknown keywords in that dialect.
+
+A schema whose ``$schema`` names no draft is read as 2020-12, together with three forms that 2020-12
+does not define and that many generators write without ``$schema``: tuples by an array in ``items``
+(up to 2019-09; TypeBox), Boolean ``exclusiveMinimum`` and ``exclusiveMaximum`` (draft 4), and
+``nullable`` (OpenAPI 3.0.3, section 4.7.24).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -73,10 +79,14 @@ class Dialect:
         name: The draft.
         specification: The draft's rules for references, from the package ``referencing``.
         ref_overrides: Whether keywords adjacent to ``$ref`` are ignored.
-        boolean_exclusive: Whether ``exclusiveMinimum`` and ``exclusiveMaximum`` are Booleans.
+        is_declared: Whether ``$schema`` names the dialect.
+        boolean_exclusive: Whether ``exclusiveMinimum`` and ``exclusiveMaximum`` may be Booleans.
+        numeric_exclusive: Whether ``exclusiveMinimum`` and ``exclusiveMaximum`` may be numbers.
         array_items: Whether ``items`` may be an array, with ``additionalItems`` for the rest.
+        nullable: Whether ``nullable: true`` adds null to the adjacent ``type``.
         counts_contained: Whether ``minContains`` and ``maxContains`` are defined.
         contained_are_evaluated: Whether items that match ``contains`` count as evaluated.
+        older_keywords: The keywords of older drafts that are also read.
         plain_integers: Whether ``1.0`` is not an integer.
         identifier: The keyword that gives a schema its URI.
         metaschema: The URI of the custom metaschema; empty for a draft.
@@ -86,11 +96,15 @@ class Dialect:
 
     name: str
     specification: Specification[Any]
+    is_declared: bool = True
     ref_overrides: bool = False
     boolean_exclusive: bool = False
+    numeric_exclusive: bool = True
     array_items: bool = False
+    nullable: bool = False
     counts_contained: bool = False
     contained_are_evaluated: bool = False
+    older_keywords: frozenset[str] = frozenset()
     plain_integers: bool = False
     identifier: str = "$id"
     metaschema: str = ""
@@ -100,7 +114,7 @@ class Dialect:
     @property
     def identity(self) -> str:
         """A key that is unique to the dialect."""
-        return self.metaschema or self.name
+        return self.metaschema or (self.name if self.is_declared else "")
 
 
 DIALECTS = {
@@ -111,6 +125,7 @@ DIALECTS = {
             DRAFT4,
             ref_overrides=True,
             boolean_exclusive=True,
+            numeric_exclusive=False,
             array_items=True,
             plain_integers=True,
             identifier="id",
@@ -121,6 +136,51 @@ DIALECTS = {
         Dialect("2020-12", DRAFT202012, counts_contained=True, contained_are_evaluated=True),
     )
 }
+
+
+def _subresources(contents: Any) -> Iterable[Any]:
+    """Yield the subschemas of a schema of 2020-12 that may have a tuple in ``items``."""
+    if not isinstance(contents, dict) or not isinstance(contents.get("items"), list):
+        return DRAFT202012.subresources_of(contents)
+    rest = {name: value for name, value in contents.items() if name != "items"}
+    additional = (contents["additionalItems"],) if "additionalItems" in contents else ()
+    return (*DRAFT202012.subresources_of(rest), *contents["items"], *additional)
+
+
+def _in_subresource(segments: Sequence[int | str], resolver: Any, subresource: Any) -> Any:
+    """Return the resolver of a subschema; the index of a tuple's item is no keyword."""
+    if isinstance(subresource.contents, list):
+        return resolver
+    kept = [
+        segment
+        for before, segment in zip(("", *segments), segments, strict=False)
+        if not (before == "items" and isinstance(segment, int))
+    ]
+    return DRAFT202012.maybe_in_subresource(kept, resolver, subresource)
+
+
+# The type checker does not see the attributes of the class, which the package `attrs` makes.
+_make_specification: Any = Specification
+
+UNDECLARED = replace(
+    DIALECTS["2020-12"],
+    specification=_make_specification(
+        name="undeclared",
+        id_of=DRAFT202012.id_of,
+        subresources_of=_subresources,
+        anchors_in=lambda _, contents: DRAFT202012.anchors_in(contents),
+        maybe_in_subresource=_in_subresource,
+    ),
+    is_declared=False,
+    boolean_exclusive=True,
+    array_items=True,
+    nullable=True,
+    older_keywords=frozenset({"additionalItems"}),
+)
+"""2020-12 with the forms of other drafts, for schemas whose ``$schema`` names no draft."""
+
+_LATEST = "json-schema.org/schema"
+"""The URI that drafts 4 to 7 define as the latest draft, without scheme and fragment."""
 
 _VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "2019-09": {
@@ -147,6 +207,15 @@ _VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 The core vocabulary enables none, because its keywords are always in use. The keywords of
 ``meta-data`` and ``content`` are annotations, in use or not.
 """
+
+
+def _without_scheme(uri: str) -> str:
+    """Return a URI without ``http:`` or ``https:`` and without an empty fragment.
+
+    The drafts up to 7 have ``http:`` and a fragment in their URI, the later ones ``https:`` and
+    none. Generators mix them up.
+    """
+    return re.sub(r"\Ahttps?://", "", uri).removesuffix("#")
 
 
 class DialectTable:
@@ -177,11 +246,15 @@ class DialectTable:
         return self._dialects[uri]
 
     def _named(self, uri: str, referrers: frozenset[str]) -> Dialect:
-        with suppress(UnknownDialect):
-            specification = specification_with(uri)
-            for dialect in DIALECTS.values():
-                if dialect.specification is specification:
-                    return dialect
+        name = _without_scheme(uri)
+        if not uri or name == _LATEST:
+            return UNDECLARED
+        for scheme in ("https", "http"):
+            with suppress(UnknownDialect):
+                specification = specification_with(f"{scheme}://{name}")
+                for dialect in DIALECTS.values():
+                    if dialect.specification is specification:
+                        return dialect
         metaschema = self._metaschema(uri)
         if metaschema is None or uri in referrers:
             raise InvalidSchemaError(

@@ -21,7 +21,7 @@ from referencing.jsonschema import lookup_recursive_ref
 
 from state_machines.budgets import spend
 from state_machines.errors import InvalidSchemaError, SchemaError
-from state_machines.json_schema.dialects import DIALECTS, Dialect, DialectTable
+from state_machines.json_schema.dialects import UNDECLARED, Dialect, DialectTable
 from state_machines.json_schema.schema_copy import interned_copy, pointer_token
 from state_machines.json_schema.terms import Term
 from state_machines.limits import LIMITS
@@ -154,7 +154,7 @@ class SchemaDocument:
         )
         self._dialects = DialectTable(known, keyword_names)
         self._without_ignored: dict[tuple[int, str], tuple[Any, tuple[str, ...]]] = {}
-        dialect = self._dialect_of(self.contents, DIALECTS["2020-12"], "", ())
+        dialect = self._dialect_of(self.contents, UNDECLARED, "", ())
         _check_identifier(self.contents, dialect, "", ())
         resource = dialect.specification.create_resource(self.contents)
         self._dialect = dialect

@@ -13,9 +13,9 @@ RFC 3339:
   is left out, because few programs can read it and ISO 8601 allows it by mutual agreement only.
 * ``duration``: appendix A, the ABNF of ISO 8601 durations.
 
-``regex``: ECMA-262, section 22.2.1, with the ``u`` flag. Unnecessary escapes, ``}`` and a ``-`` next
-to a class are accepted as in section B.1.2, as :mod:`state_machines.regex.parser` does.
-The syntax is not a regular language. A regular subset is accepted:
+``regex``: ECMA-262, section 22.2.1, with the ``u`` flag. Unnecessary escapes, ``}`` and a ``-``
+next to a class are accepted as in section B.1.2, as :mod:`state_machines.regex.parser` does. The
+syntax is not a regular language. A regular subset is accepted:
 
 * Groups are nested at most :data:`MAX_NESTED_GROUPS` deep.
 * In ``{m,n}`` the bounds are in order, ``m`` has at most two digits and ``n`` at most nine.

@@ -185,7 +185,9 @@ KEYWORDS: tuple[Keyword, ...] = (
     *_annotations("meta-data", "title", "description", "default", "examples", "deprecated"),
     *_annotations("meta-data", "readOnly", "writeOnly"),
     *_annotations("content", "contentEncoding", "contentMediaType", "contentSchema"),
-    *_annotations("openapi", "discriminator", "example", "externalDocs", "xml", "nullable"),
+    *_annotations("openapi", "discriminator", "example", "externalDocs", "xml"),
+    # Modifies `type` where no draft is named.
+    Keyword("nullable", vocabulary="openapi"),
 )
 
 KEYWORDS_BY_DRAFT: Mapping[str, Mapping[str, Keyword]] = {
@@ -373,9 +375,9 @@ class SchemaReader(TermEvaluator):
                 yield name, value, keyword.read
 
     def _refuse_unknown(self, location: SchemaLocation, keyword: str) -> None:
-        if not self._options.strict:
-            return
         dialect = location.dialect
+        if not self._options.strict or keyword in dialect.older_keywords:
+            return
         known_by = dialect.metaschema or f"draft {dialect.name}"
         raise UnsupportedSchemaError(
             f"the keyword {keyword!r} is not known to {known_by}",

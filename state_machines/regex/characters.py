@@ -60,14 +60,16 @@ class CharacterReader(TextReader):
         if not self.ignore_case:
             return members
         if members is not ANY_CODE_POINT and members & ~ASCII:
-            self.dispute("case_folding")
+            self.dispute("case_folding", sure=members)
         return case_closure(members)
 
-    def dispute(self, name: str, value: str | None = None) -> None:
-        """Note that the class that is being read depends on a property."""
+    def dispute(
+        self, name: str, value: str | None = None, sure: CodePointSet = unicode_versions.NOTHING
+    ) -> None:
+        """Note that the class that is being read depends on a property, but for ``sure`` members."""
         found = unicode_versions.disputed(name, value)
         if found:
-            self.disputed = self.disputed | found
+            self.disputed = self.disputed | (found & ~sure)
 
     def agreed(self, members: CodePointSet) -> CodePointSet:
         """Return the members of a complete class that are so for all readers.

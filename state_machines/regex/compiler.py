@@ -17,7 +17,7 @@ character to the left: one class, unless the pattern contains ``\b`` or a look-b
 
 A repetition becomes a counter of the algebra. That is not possible for a body whose assertions
 look beyond its end, since its language depends on what follows. Such a body is unrolled if its
-bound is small. Without a bound, the two idioms ``((?!X)[set])*`` before the end of the text and
+bound is small. Without a bound, the two idioms ``((?!X)[set])*`` close to the end of the text and
 ``(…$)*`` are compiled exactly, and all others are refused.
 """
 
@@ -69,6 +69,9 @@ from state_machines.syntax_tree import (
 
 _UNROLLED_COPIES = 500
 """Copies of bodies to which a pattern's repetitions with assertions are unrolled."""
+
+_MAX_ENDING = 8
+"""Characters of the longest text behind ``((?!X)[set])*``."""
 
 _HELD_PATTERNS = 64
 """Compiled patterns that are held although no machine is."""
@@ -327,21 +330,30 @@ class _Compiler:
         return result
 
     def tempered(self, tree: Repeat, then: _Continuation) -> _Continuation | None:
-        """Compile ``((?!X)[set])*`` at the end of the text: no suffix of it may match X."""
+        """Compile ``((?!X)[set])*`` before a short end of the text: no suffix may match X.
+
+        The suffixes are those that begin inside the repetition, so that are longer than the end.
+        """
         match tree.body:
             case Series(parts=(LookAhead(looks_left=False) as ahead, Characters() as one)):
                 pass
             case _:
                 return None
-        if not (_is_uniform(then) and then[0] is EPSILON):
+        longest = then[0].max_length
+        if not _is_uniform(then) or longest is None or longest > _MAX_ENDING:
             return None
         language = repetition(symbols(one.members), tree.min_count, None)
         condition = self.compile(ahead.body, self.anything)[0]
         if not ahead.negated:
             condition = complement(condition, ANY_CODE_POINT)
-        some = concatenation(symbols(ANY_CODE_POINT), _ANYTHING)
-        bad = concatenation(_ANYTHING, _meet(condition, some))
-        return self.uniform(_meet(language, complement(bad, ANY_CODE_POINT)))
+        any_symbol = symbols(ANY_CODE_POINT)
+        found: list[Node] = []
+        for length in range(then[0].min_length, longest + 1):
+            end = _meet(then[0], repetition(any_symbol, length, length))
+            longer = repetition(any_symbol, length + 1, None)
+            bad = concatenation(_ANYTHING, _meet(condition, longer))
+            found.append(_meet(concatenation(language, end), complement(bad, ANY_CODE_POINT)))
+        return self.uniform(union(found))
 
     def ending(self, tree: Repeat, then: _Continuation) -> _Continuation | None:
         """Compile ``(…|$)*``: the text ends at ``$``, so only the last round can reach it."""

@@ -277,6 +277,8 @@ class _Parser(PatternReader):
             members = loose_property_set(name, value)
         except NotImplementedError:
             self.unsupported(f"the property {name}", start)
+        if members is None and value is not None:
+            self.unsupported(f"the property {name} of the value {value}", start)
         if members is None:
             self.invalid(f"there is no property {self.text[start : self.position]}", start)
         self.dispute(name, value)
@@ -453,5 +455,5 @@ class _LexemeParser(_Parser):
             self.invalid(f"there is no class [:{named[2]}:]", start)
         return super().nested_class(start)
 
-    def dispute(self, name: str, value: str | None = None) -> None:
+    def dispute(self, name: str, value: str | None = None, sure: CodePointSet = NOTHING) -> None:
         """Lexemes have the Unicode version of this package."""

@@ -36,8 +36,8 @@ _STABLE = frozenset(_STABLE_NAMES.split())
 
 _REVISED = {
     "ll lowercaseletter lo otherletter lc casedletter cased lowercase lower": "295",
-    "changeswhencasemapped cwcm changeswhentitlecased cwt changeswhenuppercased cwu": (
-        "277 27c a7d3 a7d5 ab4b-ab4c"
+    "casefolding changeswhencasemapped cwcm changeswhentitlecased cwt changeswhenuppercased cwu": (
+        "19b 264 277 27c a7d3 a7d5 ab4b-ab4c"
     ),
     "diacritic dia": "5a2 5c5 5c7 656 6e2 8d3 1d9b-1dbe",
     "extendedpictographic extpict": """
@@ -58,7 +58,7 @@ _REVISED = {
         "306 308 320 323 331 951-952 b83 1cd5-1cd8 1ce2 1ce9-1ceb 1ced 1cf5-1cf6"
     ),
 }
-"""Assigned characters of which Unicode 17.0 or 18.0 changed a property, by the property's names."""
+"""Older characters of which Unicode 15.0 to 18.0 changed a property, by the property's names."""
 
 
 @lru_cache(maxsize=1)

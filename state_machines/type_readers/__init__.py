@@ -9,6 +9,8 @@ Reading order: :mod:`~state_machines.type_readers.gaps` (what masks do not guara
 :mod:`~state_machines.type_readers.marks` (notes that a schema has while it is built),
 :mod:`~state_machines.type_readers.pydantic_reader` (the table of pydantic's core schemas) with
 :mod:`~state_machines.type_readers.pydantic_scalars`,
+:mod:`~state_machines.type_readers.pydantic_listed`,
+:mod:`~state_machines.type_readers.pydantic_containers`,
 :mod:`~state_machines.type_readers.pydantic_members` and
 :mod:`~state_machines.type_readers.pydantic_functions`.
 """

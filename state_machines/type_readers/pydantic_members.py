@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from pydantic_core import SchemaValidator
-
 from state_machines.type_readers.marks import DEFAULTED, Schema
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -85,8 +83,3 @@ class MemberTree:
             "minItems": max(required, default=-1) + 1,
             "maxItems": len(items),
         }
-
-
-def key_validator(core: Mapping[str, Any]) -> SchemaValidator:
-    """Return the validator of a dictionary whose keys are of a core schema."""
-    return SchemaValidator({"type": "dict", "keys_schema": core})

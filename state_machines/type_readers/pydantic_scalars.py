@@ -7,23 +7,35 @@ reader and the core schema. Observed with pydantic 2.14.
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import SchemaValidator, to_jsonable_python
+from pydantic.errors import PydanticInvalidForJsonSchema
 
-from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.type_readers.marks import LEFT_OUT, Schema, note
+from state_machines.type_readers.marks import Schema
 
 if TYPE_CHECKING:
     from state_machines.type_readers.pydantic_reader import PydanticReader
 
 Core = Mapping[str, Any]
+
+
+class UnreadableError(PydanticInvalidForJsonSchema):
+    """No JSON is read as a part of a type.
+
+    Attributes:
+        hint: The remedy.
+        pointer: The JSON Pointer of the part.
+    """
+
+    def __init__(self, message: str, *, hint: str, pointer: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.pointer = pointer
+
 
 BOUNDS = ("ge", "gt", "le", "lt")
 _KEYWORDS = {
@@ -235,10 +247,10 @@ def _dialect(core: Core, config: Mapping[str, Any]) -> Schema:
     pattern = core.get("pattern")
     if isinstance(pattern, re.Pattern):
         flags = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
-        return {"dialect": "python", "match": "match", **({"flags": flags} if flags else {})}
+        return {"dialect": "python", **({"flags": flags} if flags else {})}
     engine = core.get("regex_engine") or config.get("regex_engine") or "rust-regex"
     if engine == "python-re":
-        return {"dialect": "python", "match": "match"}
+        return {"dialect": "python"}
     return {"dialect": "rust"}
 
 
@@ -340,69 +352,3 @@ def _seconds(value: datetime.timedelta) -> str:
 
 def _iso(value: Any) -> str | None:
     return None if value is None else str(value.isoformat())
-
-
-# Listed values
-
-
-def literal(reader: PydanticReader, core: Core) -> Schema:
-    """``Literal``: the values that the validator reads from their own JSON."""
-    return _listed(reader, core, [(value, value) for value in core["expected"]], "Literal")
-
-
-def enumeration(reader: PydanticReader, core: Core) -> Schema:
-    """``Enum``: the values of the members that the validator reads from their own JSON."""
-    members = [(member.value, member) for member in core["members"]]
-    kind = core["cls"]
-    schema = _listed(reader, core, members, kind.__name__)
-    described = (kind.__doc__ or "").strip()
-    if described and described != "An enumeration.":
-        schema["description"] = described
-    return {"title": kind.__name__, **schema}
-
-
-def _listed(reader: PydanticReader, core: Core, values: list[tuple[Any, Any]], what: str) -> Schema:
-    """Return the schema of listed values, each with the object that it is read as."""
-    validator = SchemaValidator(core)
-    readable: list[Any] = []
-    lost: list[str] = []
-    for value, expected in values:
-        written = json_of(value)
-        if written is not None and reads(validator, written, expected):
-            readable.append(json.loads(written))
-        else:
-            lost.append(repr(expected))
-    if not readable:
-        raise UnsatisfiableSchemaError(
-            f"no JSON value is read as a member of {what}",
-            hint="Give members that are strings, numbers, Booleans or None; in a Literal, give "
-            "the value of an enum's member or make the member a string",
-        )
-    schema: Schema = {"const": readable[0]} if len(readable) == 1 else {"enum": readable}
-    kinds = {type(value) for value in readable}
-    if len(kinds) == 1 and (name := _TYPES.get(kinds.pop())):
-        schema["type"] = name
-    return note(schema, LEFT_OUT, *lost) if lost else schema
-
-
-_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-
-def json_of(value: Any) -> str | None:
-    """Return the JSON text that pydantic writes for a value; ``None`` if there is none."""
-    if isinstance(value, Enum) and not isinstance(value, str | int):
-        value = value.value
-    try:
-        return json.dumps(to_jsonable_python(value), allow_nan=False)
-    except (TypeError, ValueError, RecursionError):
-        return None
-
-
-def reads(validator: SchemaValidator, written: str, expected: Any) -> bool:
-    """Return whether a validator reads a JSON text as an object."""
-    try:
-        found = validator.validate_json(written)
-    except Exception:
-        # The validator of an enum calls the code of the user's class.
-        return False
-    return found is expected or (type(found) is type(expected) and bool(found == expected))

@@ -80,7 +80,7 @@ NO_SCHEMA = [
     ({"not": None}, "/not"),
     ({"properties": {"a": []}}, "/properties/a"),
     ({"anyOf": [{}, 7]}, "/anyOf/1"),
-    ({"items": [{}]}, "/items"),
+    ({"items": [{}, "x"]}, "/items/1"),
     ({"items": [{}, "x"], **DRAFT_7}, "/items/1"),
     ({"additionalProperties": "no"}, "/additionalProperties"),
     ({"if": 3}, "/if"),

@@ -98,12 +98,17 @@ class Grid:
             multiple of an excluded step. Otherwise only zeros may follow.
         low_open: Whether the lower bound is excluded.
         high_open: Whether the upper bound is excluded.
+        low_rest: The digits of the lower bound behind these places.
+        high_rest: The digits of the upper bound behind these places.
         tail_name: The key of ``tail`` in :data:`_TAILS`.
         tail: Language after the integer digits, if ``places`` is 0 and the grid is not dense.
         scale: 10 ** ``places``.
         modulus: Modulus of ``multiples``.
         integer_modulus: The same for integer digits, before any digit after the point.
         cost: Steps charged for one membership question.
+        excludes_low: Whether a number whose places equal those of the lower bound needs a digit
+            behind them that is not zero.
+        excludes_high: Whether no number has the places of the upper bound.
         is_trivial: Whether every number is in the language, but for bounds.
         unbounded: The grid without bounds.
     """
@@ -114,6 +119,8 @@ class Grid:
     tail_name: str
     low_open: bool = False
     high_open: bool = False
+    low_rest: str = ""
+    high_rest: str = ""
 
     def __post_init__(self) -> None:
         self.modulus = self.multiples.modulus
@@ -123,8 +130,10 @@ class Grid:
         self.cost = 1 + (self.modulus.bit_length() + self.scale.bit_length()) // 4096
         self.integer_modulus = self.modulus // gcd(self.modulus, self.scale)
         self.is_trivial = self.multiples == Multiples() and (self.dense or not self.places)
+        self.excludes_low = self.low_open or bool(self.low_rest)
+        self.excludes_high = self.high_open and not self.high_rest
         self.unbounded: Grid = self
-        if self.low_open or self.high_open:
+        if self.excludes_low or self.high_open or self.high_rest:
             self.unbounded = grid_of(self.multiples, self.places, self.dense, self.tail_name)
 
     def fewest_digits(
@@ -146,8 +155,8 @@ class Grid:
             ``places`` + 1 if the number needs a digit after these that is not zero; ``None`` if no
             number can be reached with ``max_digits`` digits.
         """
-        first = 0 if low is None else low + self.low_open
-        last = room - 1 if high is None else high - self.high_open
+        first = 0 if low is None else low + self.excludes_low
+        last = room - 1 if high is None else high - self.excludes_high
 
         def is_reachable(digits: int) -> bool:
             spend(self.cost)
@@ -156,7 +165,8 @@ class Grid:
 
         found = min(places, max_digits)
         if not is_reachable(found):
-            inside = self.dense and (low or 0) < (room if high is None else high)
+            end = room if high is None else high + bool(self.high_rest)
+            inside = self.dense and (low or 0) < end
             return places + 1 if inside and max_digits > places else None
         if is_reachable(0):
             return 0
@@ -177,9 +187,11 @@ def grid_of(
     tail: str,
     low_open: bool = False,
     high_open: bool = False,
+    low_rest: str = "",
+    high_rest: str = "",
 ) -> Grid:
     """Return the grid; ``tail`` is a key of :data:`_TAILS`."""
-    key = (multiples, places, dense, tail, low_open, high_open)
+    key = (multiples, places, dense, tail, low_open, high_open, low_rest, high_rest)
     grid = _GRIDS.get(key)
     if grid is None:
         grid = _GRIDS[key] = Grid(*key)

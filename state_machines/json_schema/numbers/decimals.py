@@ -11,18 +11,26 @@ All numbers are scaled by a power of ten (``places``) that makes bounds and step
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
 from typing import NamedTuple
 
 from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import branch, concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points
+from state_machines.json_schema.numbers.bounded_digits import (
+    DIGIT,
+    DIGITS,
+    bounded_digits,
+    split_decimal,
+)
 from state_machines.json_schema.numbers.decimal_grid import (
     Grid,
     Multiples,
     decimal_places,
     grid_of,
 )
+from state_machines.json_schema.numbers.doubles import End
 from state_machines.json_schema.numbers.number_sets import (
     LARGEST,
     MAX_INTEGER_DIGITS,
@@ -30,15 +38,17 @@ from state_machines.json_schema.numbers.number_sets import (
     least_common_multiple,
 )
 
-_DIGITS = [code_points(ord("0") + digit) for digit in range(10)]
 _DOT = code_points(ord("."))
-_POINT = symbols(_DOT)
-_ZERO = symbols(_DIGITS[0])
-_POSITIVE = symbols(code_points(ord("1"), ord("9")))
+_ZERO = symbols(DIGITS[0])
 
-DIGIT = symbols(code_points(ord("0"), ord("9")))
-FRACTION = concatenation(_POINT, repetition(DIGIT, 1, None))
-ZEROS = repetition(_ZERO, 0, None)
+POINT = symbols(_DOT)
+FRACTION = concatenation(POINT, repetition(DIGIT, 1, None))
+
+
+_FEW_TEXTS = 64
+"""Texts up to which :func:`texts_between` lists them."""
+
+_ZERO_END = End(Fraction(0), False)
 
 
 class DigitBounds(NamedTuple):
@@ -78,12 +88,12 @@ class DigitBounds(NamedTuple):
                 low -= digit * block
                 if low >= block:
                     min_digits, low = min_digits + 1, None
-                elif low < 0 or (low == 0 and not grid.low_open):
+                elif low < 0 or (low == 0 and not grid.excludes_low):
                     low = None
         if high is not None and max_digits >= 0:
             block = 10 ** (max_digits + places)
             high -= digit * block
-            if high < 0 or (high == 0 and grid.high_open):
+            if high < 0 or (high == 0 and grid.excludes_high):
                 max_digits, high = max_digits - 1, None
             elif high >= block - (not grid.dense):
                 high = None
@@ -119,7 +129,7 @@ class IntegerDigits(Node):
     def compute_transitions(self) -> Transitions:
         grid, bounds = self.grid, self.bounds
         steps = []
-        for digit, character in enumerate(_DIGITS):
+        for digit, character in enumerate(DIGITS):
             target = bounds.after(digit, grid, grid.places)
             if target is not None:
                 steps.append((character, _integer_digits(grid, self.rest * 10 + digit, target)))
@@ -187,7 +197,7 @@ class FractionDigits(Node):
 
     def compute_transitions(self) -> Transitions:
         block, steps = 10 ** (self.bounds.max_digits - 1), []
-        for digit, character in enumerate(_DIGITS):
+        for digit, character in enumerate(DIGITS):
             bounds = self.bounds.after(digit, self.grid, 0)
             if bounds is not None:
                 base = self.base + digit * block
@@ -218,12 +228,17 @@ def _fraction_digits(grid: Grid, base: int, bounds: DigitBounds, *, begun: bool)
 
 def _free_digits(grid: Grid, base: int, bounds: DigitBounds, *, begun: bool) -> Node:
     """Return the language of the digits after the last one that is compared."""
-    must_differ = bounds.low is not None or base not in grid.multiples
-    if bounds.high is not None or not grid.dense:
+    must_differ = base not in grid.multiples
+    if not grid.dense:
         return EMPTY if must_differ else repetition(_ZERO, 0 if begun else 1, None)
-    if must_differ:
-        return concatenation(ZEROS, _POSITIVE, repetition(DIGIT, 0, None))
-    return repetition(DIGIT, 0 if begun else 1, None)
+    low = grid.low_rest if bounds.low is not None else None
+    return bounded_digits(
+        "" if low is None and must_differ else low,
+        None if bounds.high is None else grid.high_rest,
+        low_open=grid.low_open or (low is None and must_differ),
+        high_open=grid.high_open,
+        begun=begun,
+    )
 
 
 def magnitudes(interval: Interval, tail: str = "") -> Node:
@@ -234,28 +249,92 @@ def magnitudes(interval: Interval, tail: str = "") -> Node:
         tail: The zeros after the point of a multiple, as :func:`grid_of` takes it. The default for
             integers is at most one zero.
     """
-    step, low, high = interval.step, interval.low, interval.high
+    step = interval.step
     if step is None:
-        values = (*interval.excluded_steps, low or Fraction(0), high or Fraction(0))
-        places = max(map(decimal_places, values))
-        scale = 10**places
-        steps = tuple(sorted(int(a * scale) for a in interval.excluded_steps))
-        low_open = interval.low_open and low is not None and low >= 0
-        grid = grid_of(Multiples(1, steps), places, True, "none", low_open, interval.high_open)
-        low = max(low or Fraction(0), Fraction(0))
-    else:
-        places = decimal_places(step)
-        scale = 10**places
-        tail = tail or ("one zero" if step == 1 else "zeros")
-        excluded_steps = {least_common_multiple(step, a) for a in interval.excluded_steps}
-        steps = tuple(sorted(int(a * scale) for a in excluded_steps))
-        grid = grid_of(Multiples(int(step * scale), steps), places, False, tail)
-        first, last = interval.multiples()
-        low = step * max(first or 0, 0)
-        high = None if last is None else step * last
-    if high is not None and (high < 0 or high < low):
+        low, high = interval.low_end, interval.high_end
+        least = _ZERO_END if low is None or low.value < 0 else low
+        return dense_magnitudes(least, high, interval.excluded_steps)
+    places = decimal_places(step)
+    scale = 10**places
+    tail = tail or ("one zero" if step == 1 else "zeros")
+    excluded_steps = {least_common_multiple(step, a) for a in interval.excluded_steps}
+    steps = tuple(sorted(int(a * scale) for a in excluded_steps))
+    grid = grid_of(Multiples(int(step * scale), steps), places, False, tail)
+    first, last = interval.multiples()
+    if last is not None and last < max(first or 0, 0):
         return EMPTY
-    return _scaled(grid, int(low * scale), None if high is None else int(high * scale))
+    unit = int(step * scale)
+    return _scaled(grid, unit * max(first or 0, 0), None if last is None else unit * last)
+
+
+def dense_magnitudes(low: End, high: End | None, excluded_steps: Collection[Fraction] = ()) -> Node:
+    """Return the decimals between two bounds that are multiples of no excluded step.
+
+    Args:
+        low: The lower bound, at least 0.
+        high: The upper bound; ``None`` for no bound.
+        excluded_steps: The excluded steps.
+    """
+    if high is not None and high.value < low.value:
+        return EMPTY
+    places = max(map(decimal_places, excluded_steps), default=0)
+    scale = 10**places
+    least, low_rest = split_decimal(low.value * scale)
+    most, high_rest = (None, "") if high is None else split_decimal(high.value * scale)
+    grid = grid_of(
+        Multiples(1, tuple(sorted(int(a * scale) for a in excluded_steps))),
+        places,
+        True,
+        "none",
+        low.is_open,
+        high is not None and high.is_open,
+        low_rest,
+        high_rest,
+    )
+    return _scaled(grid, least, most)
+
+
+def texts_between(low: End, high: End, places: int) -> list[tuple[str, Node]] | None:
+    """Return the decimals between two close bounds by their first digits.
+
+    Args:
+        low: The lower bound, at least 0.
+        high: The upper bound.
+        places: The digits after the point that are listed.
+
+    Returns:
+        Texts with these digits, each with the language of what follows; ``None`` if they are many.
+    """
+    scale = 10**places
+    least, low_rest = split_decimal(low.value * scale)
+    most, high_rest = split_decimal(high.value * scale)
+    if most - least > _FEW_TEXTS:
+        return None
+    texts = []
+    for number in range(least, most + 1):
+        at_low, at_high = number == least, number == most
+        rests = [
+            bounded_digits(
+                low_rest if at_low else None,
+                high_rest if at_high else None,
+                low_open=at_low and low.is_open,
+                high_open=at_high and high.is_open,
+                begun=begun,
+            )
+            for begun in (True, False)
+        ]
+        rest = rests[0]
+        if not places:
+            rest = concatenation(POINT, rests[1])
+            rest = optional(rest) if rests[0].nullable else rest
+        texts.append((pointed(number, places), rest))
+    return texts
+
+
+def pointed(number: int, places: int) -> str:
+    """Return a non-negative number, an integer in units of 10 ** -``places``, as a text."""
+    digits = str(number).zfill(places + 1)
+    return f"{digits[:-places]}.{digits[-places:]}" if places else digits
 
 
 def _scaled(grid: Grid, low: int, high: int | None) -> Node:
@@ -279,12 +358,12 @@ def _digits_between(
     max_digits: int,
 ) -> Node:
     """Return the numbers between the bounds with a bounded number of integer digits."""
-    is_bounded = low > 0 or grid.low_open
+    is_bounded = low > 0 or grid.excludes_low
     bounds = DigitBounds(min_digits, max_digits, low if is_bounded else None, high)
     if min_digits > max_digits:
         return EMPTY
     steps = []
-    for digit, character in enumerate(_DIGITS):
+    for digit, character in enumerate(DIGITS):
         target = (
             bounds.after(digit, grid, grid.places) if digit else bounds.after_leading_zero(grid)
         )

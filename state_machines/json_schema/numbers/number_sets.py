@@ -3,18 +3,31 @@
 An interval has the numbers that are multiples of a step and of no excluded step. Single numbers are
 no intervals, since an ``enum`` can have a hundred thousand of them. Bounds and steps are exact
 (:class:`fractions.Fraction`). An integer is a multiple of 1.
+
+Bounds are those of a schema. Between which decimals they are satisfied is decided where numbers are
+written or compared, by :attr:`Interval.low_end` and :attr:`Interval.high_end`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from math import gcd, lcm
 
 from state_machines.budgets import spend
+from state_machines.json_schema.numbers.doubles import (
+    EXACT_LIMIT,
+    End,
+    double_at,
+    doubles_between,
+    is_short,
+    lower_end,
+    nearest,
+    upper_end,
+)
 
 MAX_INTEGER_DIGITS = 308
 """Largest number of digits before the point of a number below :data:`ROUND_LIMIT`."""
@@ -51,14 +64,28 @@ class Interval:
         """Whether no number of the interval can be written."""
         return self.is_within(())
 
-    def is_within(self, holes: Container[Fraction]) -> bool:
+    @property
+    def low_end(self) -> End | None:
+        """The end of the decimals that satisfy the lower bound."""
+        return None if self.low is None else lower_end(self.low, self.low_open)
+
+    @property
+    def high_end(self) -> End | None:
+        """The end of the decimals that satisfy the upper bound."""
+        return None if self.high is None else upper_end(self.high, self.high_open)
+
+    def is_within(self, holes: Collection[Fraction]) -> bool:
         """Return whether no number of the interval but ``holes`` can be written."""
         if self.low is not None and self.high is not None and self.low >= self.high:
             return self.low > LARGEST or self.low not in self or self.low in holes
         if self.reaches_limit and (finite := self.finite()) != self:
             return finite.is_within(holes)
         if self.step is None:
-            return False
+            places = self._places()
+            if places is None or places.stop - places.start > len(holes):
+                return False
+            doubles = set(map(nearest, holes))
+            return all(double_at(place) in doubles for place in places)
         return all(number in holes for number in self._ascending())
 
     @property
@@ -77,13 +104,27 @@ class Interval:
         first = last = None
         if self.step is None:
             raise ValueError("an interval without a step has no multiples")
-        if self.low is not None:
-            first = -((-self.low / self.step).__floor__())
-            first += self.low_open and first * self.step == self.low
-        if self.high is not None:
-            last = (self.high / self.step).__floor__()
-            last -= self.high_open and last * self.step == self.high
+        is_integral = self.step.denominator == 1
+        low, low_open, high, high_open = self.low, self.low_open, self.high, self.high_open
+        if low is not None:
+            if not is_integral or abs(low) >= EXACT_LIMIT:
+                low, low_open = lower_end(low, low_open)
+            first = -((-low / self.step).__floor__())
+            first += low_open and first * self.step == low
+        if high is not None:
+            if not is_integral or abs(high) >= EXACT_LIMIT:
+                high, high_open = upper_end(high, high_open)
+            last = (high / self.step).__floor__()
+            last -= high_open and last * self.step == high
         return first, last
+
+    def _places(self) -> range | None:
+        """Return the places of the doubles between the bounds; ``None`` if there is no bound."""
+        if self.low is None or self.high is None:
+            return None
+        return doubles_between(
+            self.low, self.high, low_open=self.low_open, high_open=self.high_open
+        )
 
     def _ascending(self) -> Iterator[Fraction]:
         """Yield the finite multiples of the step in the interval."""
@@ -100,24 +141,41 @@ class Interval:
                 yield k * step
 
     def members(self, *, limit: int) -> list[Fraction] | None:
-        """Return the numbers of the interval, ascending; ``None`` if they may exceed ``limit``."""
-        if self.low is None or self.high is None:
+        """Return numbers of the interval that are different doubles.
+
+        Returns:
+            All of them, ascending; none if they cannot be counted; ``None`` if they may exceed
+            ``limit``.
+        """
+        places = self._places()
+        if self.low is None or places is None:
             return None
         if self.low == self.high:
             return [] if self.is_empty else [self.low]
         if self.step is None:
-            return None
+            if places.stop - places.start > limit:
+                return None
+            return [number for place in places if (number := exact(double_at(place))) in self]
         first, last = self.multiples()
-        if first is None or last is None or last - first >= limit:
-            return None
-        return list(self._ascending())
+        if first is None or last is None:
+            raise AssertionError("bounds give a first and a last multiple")
+        if last - first < limit:
+            return list({nearest(number): number for number in self._ascending()}.values())
+        if max(abs(first), abs(last)) * self.step.numerator < EXACT_LIMIT // 10:
+            return None  # Decimals of up to 15 digits are different doubles.
+        # Where doubles are closer than the multiples, these are counted; elsewhere the doubles.
+        return None if min(last - first, places.stop - places.start) // 2 - 2 >= limit else []
 
     def __contains__(self, number: Fraction) -> bool:
-        if self.low is not None and (number < self.low or (self.low_open and number == self.low)):
+        low, low_open, high, high_open = self.low, self.low_open, self.high, self.high_open
+        if not is_short(number):
+            if low is not None:
+                low, low_open = lower_end(low, low_open)
+            if high is not None:
+                high, high_open = upper_end(high, high_open)
+        if low is not None and (number < low or (low_open and number == low)):
             return False
-        if self.high is not None and (
-            number > self.high or (self.high_open and number == self.high)
-        ):
+        if high is not None and (number > high or (high_open and number == high)):
             return False
         if self.step is not None and not _is_multiple(number, self.step):
             return False

@@ -26,20 +26,23 @@ from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
-from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.word_lists import word_list
-from state_machines.json_schema.numbers.decimal_grid import decimal_places
-from state_machines.json_schema.numbers.decimals import FRACTION, ZEROS, magnitudes
+from state_machines.json_schema.numbers.bounded_digits import ZEROS, decimal_digits
+from state_machines.json_schema.numbers.decimals import FRACTION, dense_magnitudes, magnitudes
+from state_machines.json_schema.numbers.doubles import EXACT_LIMIT
+from state_machines.json_schema.numbers.exponents import (
+    MAX_EXPONENT,
+    MAX_NEGATIVE_EXPONENT,
+    exponents,
+    magnitude,
+    mantissa_ends,
+)
 from state_machines.json_schema.numbers.number_sets import Interval, NumberSet
+from state_machines.json_schema.numbers.same_double import every_spelling
 from state_machines.limits import LIMITS
 
-MAX_EXPONENT = 307
-MAX_NEGATIVE_EXPONENT = 324
-
 _MINUS = symbols(code_points("-"))
-_PLUS = optional(symbols(code_points("+")))
-_E = symbols(CodePointSet.of("eE"))
-_LEADING_ZERO = optional(symbols(code_points("0")))
 _NON_ZERO = symbols(code_points("1", "9"))
 _ZEROS_AFTER = optional(concatenation(symbols(code_points(".")), symbols(code_points("0")), ZEROS))
 _POINT_ZERO = optional(concatenation(symbols(code_points(".")), symbols(code_points("0"))))
@@ -65,27 +68,6 @@ def number_language(
     return union(parts)
 
 
-def every_spelling(numbers: Iterable[Fraction], *, has_exponents: bool = True) -> Node:
-    """Return all spellings of some numbers, whatever set they belong to.
-
-    Args:
-        numbers: The numbers.
-        has_exponents: Whether scientific notation is among them.
-    """
-    entries = []
-    for number in numbers:
-        text, _ = _spelling(number, is_plain=False)
-        zeros = _ZEROS_AFTER if number.denominator == 1 else ZEROS
-        entries += [(text, zeros), *([] if number else [("-0", zeros)])]
-        if number and has_exponents:
-            power = _magnitude(abs(number))
-            mantissa = number / Fraction(10) ** power
-            text, _ = _spelling(mantissa, is_plain=False)
-            zeros = _ZEROS_AFTER if mantissa.denominator == 1 else ZEROS
-            entries.append((text, concatenation(zeros, _exponents(power, power))))
-    return word_list(entries)
-
-
 def _interval_language(
     interval: Interval, holes: frozenset[Fraction], plain_integers: bool
 ) -> Node:
@@ -103,8 +85,21 @@ def _interval_language(
     within = [hole for hole in holes if hole in interval]
     if not within:
         return language
-    spellings = every_spelling(within, has_exponents=has_exponents)
+    if step is not None and step.denominator == 1 and all(abs(h) < EXACT_LIMIT for h in within):
+        # Other integers are other doubles.
+        spellings = _decimal_spellings(within)
+    else:
+        spellings = every_spelling(within, has_exponents=has_exponents)
     return difference(language, spellings, ANY_CODE_POINT)
+
+
+def _decimal_spellings(numbers: Iterable[Fraction]) -> Node:
+    """Return all spellings of integers without an exponent."""
+    entries = []
+    for number in numbers:
+        text, _ = _spelling(number, is_plain=False)
+        entries += [(text, _ZEROS_AFTER), *([] if number else [("-0", _ZEROS_AFTER)])]
+    return word_list(entries)
 
 
 def _signed(interval: Interval, language: Callable[[Interval], Node]) -> Node:
@@ -118,7 +113,7 @@ def _signed(interval: Interval, language: Callable[[Interval], Node]) -> Node:
 def _spelling(number: Fraction, is_plain: bool) -> tuple[str, Node]:
     """Return the shortest spelling of a number, and the language of what follows it."""
     spend()
-    digits, fraction = _decimal(abs(number))
+    digits, fraction = decimal_digits(abs(number))
     sign = "-" if number < 0 else ""
     text = f"{sign}{digits}.{fraction}" if fraction else f"{sign}{digits}"
     if fraction:
@@ -126,65 +121,28 @@ def _spelling(number: Fraction, is_plain: bool) -> tuple[str, Node]:
     return text, EPSILON if is_plain else _POINT_ZERO
 
 
-def _decimal(number: Fraction) -> tuple[str, str]:
-    """Return the digits before and after the point of a non-negative decimal fraction."""
-    places = decimal_places(number)
-    digits = str(int(number * 10**places)).zfill(places + 1)
-    return digits[: len(digits) - places], digits[len(digits) - places :]
-
-
 def _powers(interval: Interval) -> Node:
     """Return the positive numbers of an interval as digit, fraction and power of ten."""
-    if interval.high is not None and interval.high <= 0:
+    low, high = interval.low_end, interval.high_end
+    if high is not None and high.value <= 0:
         return EMPTY
-    low = interval.low if interval.low is not None and interval.low > 0 else None
-    lowest = -MAX_NEGATIVE_EXPONENT if low is None else _magnitude(low)
-    last = MAX_EXPONENT if interval.high is None else _magnitude(interval.high)
-    bounded = {
-        power for power, bound in ((lowest, low), (last, interval.high)) if bound is not None
-    }
+    if low is not None and low.value <= 0:
+        low = None
+    lowest = -MAX_NEGATIVE_EXPONENT if low is None else magnitude(low.value)
+    last = MAX_EXPONENT if high is None else magnitude(high.value)
+    bounded = {power for power, bound in ((lowest, low), (last, high)) if bound is not None}
     parts = []
     first = max(lowest, -MAX_NEGATIVE_EXPONENT)
     for power in sorted(power for power in bounded if first <= power <= last):
         if first < power:
             parts.append(_free_powers(first, power - 1))
         first = power + 1
-        scale = Fraction(10) ** power
-        mantissas = Interval(low=Fraction(1), high=Fraction(10), high_open=True) & Interval(
-            None if low is None else low / scale,
-            None if interval.high is None else interval.high / scale,
-            interval.low_open,
-            interval.high_open,
-        )
-        if not mantissas.is_empty:
-            parts.append(concatenation(magnitudes(mantissas), _exponents(power, power)))
+        mantissas = dense_magnitudes(*mantissa_ends(low, high, power))
+        parts.append(concatenation(mantissas, exponents(power, power)))
     if first <= last:
         parts.append(_free_powers(first, last))
     return union(parts)
 
 
 def _free_powers(first: int, last: int) -> Node:
-    return concatenation(_NON_ZERO, optional(FRACTION), _exponents(first, last))
-
-
-def _magnitude(number: Fraction) -> int:
-    """Return the largest n for which 10 ** n does not exceed a positive decimal fraction."""
-    whole, fraction = _decimal(number)
-    if whole != "0":
-        return len(whole) - 1
-    return -1 - (len(fraction) - len(fraction.lstrip("0")))
-
-
-def _exponents(first: int, last: int) -> Node:
-    """Return the powers of ten in a range as ``repr`` writes them: ``e+16``, ``e16``, ``e-07``."""
-    parts = []
-    if first < 0:
-        parts.append(concatenation(_MINUS, _LEADING_ZERO, _integers(max(-last, 1), -first)))
-    if last >= 0:
-        parts.append(concatenation(_PLUS, _LEADING_ZERO, _integers(max(first, 0), last)))
-    return concatenation(_E, union(parts))
-
-
-def _integers(first: int, last: int) -> Node:
-    bounds = Interval(low=Fraction(first), high=Fraction(last), step=Fraction(1))
-    return magnitudes(bounds, "none")
+    return concatenation(_NON_ZERO, optional(FRACTION), exponents(first, last))

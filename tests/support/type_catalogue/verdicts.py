@@ -5,12 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from random import Random
 
 from type_catalogue.entry import Entry
 from type_catalogue.readers import machine_of, reader_of, refusal
 from type_draws import Draws
+from type_probes import admitted_probes
 
-__all__ = ["Verdict", "judge", "wrong_facts"]
+from state_machines import JsonSchemaStateMachine
+
+__all__ = ["PROBES", "Verdict", "admitted_texts", "judge", "wrong_facts"]
+
+PROBES = 15
+"""Probes a random walk. Few of them are admitted."""
 
 
 @dataclass(slots=True)
@@ -55,7 +62,7 @@ def judge(entry: Entry, count: int) -> Verdict:
         return verdict
     verdict.left_out = [text for text in entry.instances if not machine.matches(text)]
     try:
-        for text in Draws(machine, entry.key).texts(count):
+        for text in admitted_texts(machine, entry, count):
             verdict.drawn += 1
             message = refusal(read, text)
             if message is not None:
@@ -64,6 +71,22 @@ def judge(entry: Entry, count: int) -> Verdict:
         verdict.failure = str(error)
     verdict.seconds = time.process_time() - begin
     return verdict
+
+
+def admitted_texts(machine: JsonSchemaStateMachine, entry: Entry, count: int) -> Iterator[str]:
+    """Yield different texts that the masks of a type admit.
+
+    Args:
+        machine: The machine of the type.
+        entry: The type.
+        count: The number of random walks; there are ``PROBES`` probes for each.
+    """
+    texts = dict.fromkeys(Draws(machine, entry.key).texts(count))
+    yield from texts
+    known = [*entry.instances, *entry.refusals, *texts][: 8 + len(entry.instances)]
+    for text in admitted_probes(machine, known, Random(entry.key), count * PROBES):
+        if text not in texts:
+            yield text
 
 
 def wrong_facts(entry: Entry) -> Iterator[str]:
