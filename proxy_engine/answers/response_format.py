@@ -49,9 +49,9 @@ from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 from ..checks import short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
+from ..type_reader import TypeReader, type_reader
 from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
-from .type_reader import TypeReader, type_reader
 
 T = TypeVar("T")
 

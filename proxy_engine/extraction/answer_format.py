@@ -17,8 +17,8 @@ from pydantic_core import PydanticSerializationError
 from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.quotes import source_names
 
-from ..answers.type_reader import TypeReader, type_reader
 from ..errors import InvalidOptionError, InvalidResponseFormatError
+from ..type_reader import TypeReader, type_reader
 from ..validation import JsonValidator
 from .details import NO_DETAILS, RESULT, DetailColumns, Details
 from .field_quotes import FieldQuotes

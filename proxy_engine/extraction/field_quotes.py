@@ -24,7 +24,7 @@ from .json_values import encode, join_members, pointer_of, split_items, split_me
 from .schemas import ANNOTATIONS, INPUT, definition, keywords_beside_references, with_definitions
 
 if TYPE_CHECKING:
-    from ..answers.type_reader import TypeReader
+    from ..type_reader import TypeReader
 
 SUFFIX = "_quote"
 """The name of a quote is that of its property with this suffix."""

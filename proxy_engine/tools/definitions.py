@@ -1,7 +1,8 @@
-"""Tools from dicts, Python functions, pydantic models and dataclasses.
+"""Tools from dicts, Python functions, pydantic models, dataclasses and types of msgspec.
 
-Pydantic derives the schema of the parameters from type hints. Descriptions come from
-``Field(description=…)``, a string in ``Annotated``, or the docstring.
+Pydantic derives the schema of the parameters from type hints, or msgspec if one of them is of
+msgspec or attrs. Descriptions come from ``Field(description=…)``, ``Meta(description=…)``, a string
+in ``Annotated``, or the docstring.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaWarningKind
 
 from state_machines.type_readers.pydantic_reader import OptionalDefaults
+from state_machines.type_readers.recognition import uses_msgspec
 
 from ..checks import problems_in, read_json, short_repr
-from ..errors import InvalidToolError
+from ..errors import InvalidToolError, MissingExtraError
+from ..type_reader import TypeReader, type_reader
 from .input_format import input_format_from_dict
+from .msgspec_arguments import ReadArguments, arguments_type, read_arguments
 from .tool import Tool, written
 
 _KEYS = {"name", "description", "parameters", "strict"}
@@ -47,7 +51,7 @@ _STARS: dict[Any, str] = {
 
 
 def resolve_tool(source: Any) -> Tool:
-    """Return the tool for a ``Tool``, a dict, a pydantic model, a dataclass or a function.
+    """Return the tool for a ``Tool``, a dict, a function, or a class as ``tool_from_type`` accepts.
 
     Raises:
         InvalidToolError: It is none of these, or invalid.
@@ -188,21 +192,27 @@ def tool_from_function(
     # Pydantic validates calls of functions by these attributes.
     collect.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     collect.__annotations__ = hints
-    adapter, schema = _schema_of(collect, tool, documented)
+    if any(uses_msgspec(hints.get(parameter.name)) for parameter in parameters):
+        read, schema = _schema_of(arguments_type(parameters, hints, tool=tool), tool, documented)
+        read = functools.partial(read_arguments, read)
+    else:
+        read, schema = _schema_of(collect, tool, documented)
     return Tool(
         tool,
         text if description is None else description,
         schema,
         strict,
         function,
-        functools.partial(_read_instance, adapter),
+        read,
     )
 
 
 def is_tool_type(source: Any) -> bool:
     """Return whether ``tool_from_type`` accepts ``source``."""
     return isinstance(source, type) and (
-        issubclass(source, pydantic.BaseModel) or dataclasses.is_dataclass(source)
+        issubclass(source, pydantic.BaseModel)
+        or dataclasses.is_dataclass(source)
+        or uses_msgspec(source)
     )
 
 
@@ -217,23 +227,26 @@ def tool_from_type(
     """Return a tool whose arguments are an instance of ``source``.
 
     Args:
-        source: A pydantic model or a dataclass.
+        source: A pydantic model, a dataclass, a ``Struct`` of msgspec, or a class of attrs.
         function: Called with the instance. Default: the instance itself, if it is callable.
         name: Default: the class's name.
         description: Default: the class's docstring.
         strict: OpenAI's field; every schema is enforced here.
 
     Raises:
-        InvalidToolError: ``source`` is neither, or pydantic has no schema for it.
+        InvalidToolError: ``source`` is none of these, or its library has no schema for it.
     """
     if not is_tool_type(source):
-        raise InvalidToolError(f"{short_repr(source)} is neither a pydantic model nor a dataclass")
+        raise InvalidToolError(
+            f"{short_repr(source)} is neither a pydantic model nor a dataclass, a Struct or a "
+            "class of attrs"
+        )
     tool = name or source.__name__
     docstring = vars(source).get("__doc__") or ""
     # The default docstring of a dataclass is its signature.
     is_written = not docstring.startswith(f"{source.__name__}(")
     text, documented = read_docstring(docstring if is_written else None)
-    adapter, parameters = _schema_of(source, tool, documented)
+    read, parameters = _schema_of(source, tool, documented)
     # Not `getattr`: a class is callable even if its instances are not.
     calls = (vars(base)["__call__"] for base in source.__mro__ if "__call__" in vars(base))
     return Tool(
@@ -242,7 +255,7 @@ def tool_from_type(
         parameters,
         strict,
         next(calls, None) if function is None else function,
-        functools.partial(_read_instance, adapter),
+        read,
     )
 
 
@@ -327,22 +340,35 @@ class _ToolJsonSchema(OptionalDefaults):
 
 def _schema_of(
     target: Any, tool: str, documented: Mapping[str, str]
-) -> tuple[pydantic.TypeAdapter[Any], dict[str, Any]]:
-    """Return a type's adapter, and its schema with descriptions of properties without one."""
+) -> tuple[ReadArguments, dict[str, Any]]:
+    """Return a type's reader, and its schema with descriptions of properties without one."""
+    read: ReadArguments
+    library = "msgspec" if uses_msgspec(target) else "pydantic"
     try:
-        adapter = pydantic.TypeAdapter(target)
-        schema = adapter.json_schema(schema_generator=_ToolJsonSchema)
+        if library == "msgspec":
+            reader = type_reader(target, write_defaults=False)
+            read, schema = functools.partial(_read_value, reader), reader.schema
+        else:
+            adapter = pydantic.TypeAdapter(target)
+            read = functools.partial(_read_instance, adapter)
+            schema = adapter.json_schema(schema_generator=_ToolJsonSchema)
+    except MissingExtraError:
+        raise
     except Exception as error:
         # A type's own code, called for its schema, may raise anything.
         raise InvalidToolError(
-            f"pydantic has no schema for the parameters: {error}", tool=tool
+            f"{library} has no schema for the parameters: {error}", tool=tool
         ) from error
     schema.pop("title", None)
     schema.pop("description", None)
     for name, inner in schema.get("properties", {}).items():
         if name in documented:
             inner.setdefault("description", documented[name])
-    return adapter, schema
+    return read, schema
+
+
+def _read_value(reader: TypeReader[Any], arguments: Mapping[str, Any]) -> Any:
+    return reader.read(written(arguments))
 
 
 def _read_instance(adapter: pydantic.TypeAdapter[Any], arguments: Mapping[str, Any]) -> Any:

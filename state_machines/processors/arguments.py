@@ -13,6 +13,7 @@ from state_machines.caches import LruCache
 from state_machines.errors import InvalidArgumentError
 from state_machines.json_schema import JsonSchemaStateMachine
 from state_machines.machine import StateMachine
+from state_machines.type_readers.recognition import uses_msgspec
 from state_machines.vocabulary import Vocabulary
 
 EndTokens: TypeAlias = int | Iterable[int] | None
@@ -38,8 +39,8 @@ def machine_of(output: object) -> StateMachine:
     are cached, with the masks that their states have stored.
 
     Args:
-        output: A state machine, a JSON Schema (a mapping or a bool), a pydantic model, or a
-            ``pydantic.TypeAdapter``.
+        output: A state machine, a JSON Schema (a mapping or a bool), a pydantic model, a
+            ``pydantic.TypeAdapter``, or a type with a ``Struct`` of msgspec or a class of attrs.
 
     Raises:
         InvalidArgumentError: It is none of these.
@@ -64,6 +65,10 @@ def machine_of(output: object) -> StateMachine:
 
 
 def _schema_of(output: object) -> Any:
+    if uses_msgspec(output):
+        from state_machines.type_readers.msgspec_reader import msgspec_schema  # noqa: PLC0415
+
+        return msgspec_schema(output).schema
     for method in ("model_json_schema", "json_schema"):
         if callable(make := getattr(output, method, None)):
             from state_machines.type_readers.pydantic_reader import PydanticReader  # noqa: PLC0415
@@ -72,7 +77,8 @@ def _schema_of(output: object) -> Any:
     raise InvalidArgumentError(
         f"a {type(output).__name__} is no output",
         argument="output",
-        hint="Give a state machine, a JSON Schema, a pydantic model or a pydantic.TypeAdapter",
+        hint="Give a state machine, a JSON Schema, a pydantic model, a pydantic.TypeAdapter or a "
+        "msgspec Struct",
     )
 
 

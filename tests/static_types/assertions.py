@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, assert_type
 
+import msgspec
 from annotated_types import Gt
 from pydantic import BaseModel, TypeAdapter
 
@@ -36,6 +37,14 @@ class Weather:
     city: str
 
 
+class Visit(msgspec.Struct, tag=True):
+    city: str
+
+
+class Call(msgspec.Struct, tag=True):
+    number: str
+
+
 SCHEMA: dict[str, Any] = {"type": "object"}
 
 
@@ -48,6 +57,8 @@ def formats(engine: InferenceEngine) -> None:
     assert_type(
         engine.generate("x", response_format=Literal["yes", "no"]).parsed, Literal["yes", "no"]
     )
+    assert_type(engine.generate("x", response_format=Visit).parsed, Visit)
+    assert_type(engine.generate("x", response_format=Visit | Call).parsed, Visit | Call)
     adapter = TypeAdapter(list[Person])
     assert_type(engine.generate("x", response_format=adapter).parsed, list[Person])
     assert_type(engine.generate("x", response_format=SCHEMA), GenerationResult[Any])

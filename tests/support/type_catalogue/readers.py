@@ -10,7 +10,7 @@ import msgspec
 from pydantic import TypeAdapter
 from type_catalogue.entry import Entry
 
-from proxy_engine.answers.type_reader import _MsgspecTypeReader, _PydanticTypeReader
+from proxy_engine.type_reader import _MsgspecTypeReader, _PydanticTypeReader
 from state_machines import JsonSchemaStateMachine
 
 __all__ = ["machine_of", "reader_of", "refusal"]

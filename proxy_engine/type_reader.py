@@ -6,31 +6,26 @@ msgspec or attrs.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import suppress
 from decimal import Decimal
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 import pydantic
-from typing_extensions import is_typeddict
 
 from state_machines import type_readers
 from state_machines.errors import SchemaError
 from state_machines.type_readers.marks import TypeSchema
 from state_machines.type_readers.pydantic_reader import pydantic_schema
+from state_machines.type_readers.recognition import uses_msgspec
 
-from ..checks import read_json, short_repr
-from ..errors import InvalidResponseFormatError, MissingExtraError
-from ..runtime.extras import import_extra
+from .checks import read_json, short_repr
+from .errors import InvalidResponseFormatError, MissingExtraError
+from .runtime.extras import import_extra
 
 T = TypeVar("T")
 
-_TYPE = type
 _PYTHON_SCALARS = (
     *(bytes, bytearray, memoryview, Decimal, UUID),
     *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
@@ -102,7 +97,9 @@ class _MsgspecTypeReader(TypeReader[T]):
             raise
         except Exception as error:
             # The caller's code may raise anything.
-            raise ValueError(f"{_class_name(error)} was raised: {error}") from error
+            raise ValueError(
+                f"a method of the type raised {error.__class__.__name__}: {error}"
+            ) from error
         return value
 
     def dump(self, value: Any, mode: Literal["json", "python"]) -> Any:
@@ -139,70 +136,10 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
     except Exception as error:
         # A type's own code, called for its schema, may raise anything.
         hint = _HINT
-        if not uses_msgspec(type) and any(map(_is_of_msgspec, _parts(type, within_models=True))):
+        if uses_msgspec(type, within_models=True) and not uses_msgspec(type):
             hint = _MIXED_HINT
         elif isinstance(error, SchemaError):
             raise
         raise InvalidResponseFormatError(
             f"{short_repr(type)} is not a response format: {error}", hint=hint
         ) from error
-
-
-def uses_msgspec(type: Any) -> bool:
-    """Return whether a type has a ``Struct``, a class of attrs, or an annotation of msgspec.
-
-    Fields of dataclasses, typed dicts and named tuples count, those of pydantic models do not.
-    """
-    return any(map(_is_of_msgspec, _parts(type)))
-
-
-def _is_of_msgspec(part: Any) -> bool:
-    if hasattr(part, "__attrs_attrs__"):
-        return True
-    # A type of msgspec exists only where msgspec is imported.
-    msgspec = sys.modules.get("msgspec")
-    if msgspec is None:
-        return False
-    if isinstance(part, _TYPE):
-        return issubclass(part, (msgspec.Struct, msgspec.Raw, msgspec.UnsetType))
-    return isinstance(part, msgspec.Meta)
-
-
-def _parts(type: Any, *, within_models: bool = False) -> Iterator[Any]:
-    """Yield a type with the types and annotations that it is composed of."""
-    stack, seen = [type], set[int]()
-    while stack:
-        part = stack.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield part
-        stack.extend(get_args(part))
-        stack.extend(getattr(part, "__metadata__", ()))
-        # The types of an alias, of `NewType`, and of a generic class with arguments.
-        inner = (getattr(part, name, None) for name in ("__value__", "__supertype__"))
-        stack.extend(each for each in (*inner, get_origin(part)) if each is not None)
-        if isinstance(part, _TYPE) and (within_models or not _is_of_pydantic(part)):
-            stack.extend(_field_types(part))
-
-
-def _is_of_pydantic(cls: Any) -> bool:
-    return issubclass(cls, pydantic.BaseModel) or hasattr(cls, "__pydantic_validator__")
-
-
-def _field_types(cls: Any) -> Iterator[Any]:
-    """Yield the types of a class's fields. There are none if one of them cannot be evaluated."""
-    has_fields = (
-        dataclasses.is_dataclass(cls)
-        or is_typeddict(cls)
-        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
-        or issubclass(cls, pydantic.BaseModel)
-    )
-    if has_fields:
-        # An annotation is an expression, which may raise anything.
-        with suppress(Exception):
-            yield from get_type_hints(cls, include_extras=True).values()
-
-
-def _class_name(value: object) -> str:
-    return value.__class__.__name__
