@@ -135,7 +135,7 @@ class _Parser(PatternReader):
         return super().folded(members)
 
     def check_utf8(self, members: CodePointSet, start: int) -> None:
-        """Refuse a set that has bytes outside of ASCII, which the flag ``u`` would forbid."""
+        """Refuse a set beyond ASCII without the flag ``u``: it would match parts of characters."""
         if "u" not in self.flags and members & ~ASCII:
             self.invalid("a set without the flag u that is not of ASCII alone", start)
 
