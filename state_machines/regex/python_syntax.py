@@ -187,7 +187,9 @@ class _Parser(PatternReader):
             self.flags |= on
             return None
         if on & {"a", "u"} and ("a" in on) != self.is_ascii:
-            hint = "re.search ignores it in places; set re.ASCII for the whole pattern, or not at all"
+            hint = (
+                "re.search ignores it in places; set re.ASCII for the whole pattern, or not at all"
+            )
             self.unsupported("the flag a or u for a part of the pattern", start, hint)
         self.flags = (self.flags | on) - off
         return ""

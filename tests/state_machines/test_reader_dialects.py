@@ -211,7 +211,9 @@ def test_python_pattern_is_found_where_re_finds_it(pattern: str, flags: str) -> 
 
 @settings(max_examples=150)
 @given(
-    patterns(PYTHON_ATOMS, PYTHON_ASSERTIONS), st.sampled_from(["", "a", "i", "m", "ais"]), RANDOM_TEXTS
+    patterns(PYTHON_ATOMS, PYTHON_ASSERTIONS),
+    st.sampled_from(["", "a", "i", "m", "ais"]),
+    RANDOM_TEXTS,
 )
 def test_random_python_patterns_agree_with_re(pattern: str, flags: str, texts: list[str]) -> None:
     def reader(pattern: str, texts: Sequence[str]) -> list[bool] | None:
