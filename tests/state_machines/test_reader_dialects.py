@@ -363,3 +363,16 @@ def test_errors_of_all_dialects_name_the_position() -> None:
         with pytest.raises(PatternError) as caught:
             compile_pattern("ab(", search=True, dialect=dialect)
         assert caught.value.position == 2
+
+
+@pytest.mark.parametrize("dialect", get_args(PatternDialect))
+def test_unknown_flag_is_refused(dialect: PatternDialect) -> None:
+    with pytest.raises(UnsupportedPatternError, match="flag 'g'"):
+        compile_pattern("a", search=True, dialect=dialect, flags="ig")
+
+
+@pytest.mark.parametrize("dialect", get_args(PatternDialect))
+def test_flag_ignores_case_in_each_dialect(dialect: PatternDialect) -> None:
+    node = compile_pattern("^[a-c]é$", search=True, dialect=dialect, flags="i")
+    assert spells(node, "BÉ")
+    assert not spells(node, "dé")
