@@ -84,11 +84,12 @@ _Continuation: TypeAlias = tuple[Node, ...]
 PatternDialect: TypeAlias = Literal["ecma", "rust", "python"]
 """Dialects of patterns: ECMA-262, Rust's ``regex`` crate and Python's ``re``."""
 
-_PARSERS: dict[PatternDialect, Callable[[str, str], Expression]] = {
-    "ecma": lambda pattern, flags: parse(pattern),
-    "rust": rust_syntax.parse,
-    "python": python_syntax.parse,
+_PARSERS: dict[PatternDialect, tuple[Callable[[str, str], Expression], frozenset[str]]] = {
+    "ecma": (parse, frozenset("iu")),
+    "rust": (rust_syntax.parse, rust_syntax.RustReader.flag_letters),
+    "python": (python_syntax.parse, frozenset(python_syntax.FLAG_LETTERS)),
 }
+"""The parser of each dialect, and the letters of its flags."""
 
 _PATTERNS: WeakValueLruCache[tuple[str, bool, PatternDialect, str], Node] = WeakValueLruCache(
     _HELD_PATTERNS
@@ -107,8 +108,8 @@ def compile_pattern(
             whole text in both cases.
         dialect: The dialect of the pattern: ``"ecma"`` (with the flag ``u``), ``"rust"`` (the
             ``regex`` crate) or ``"python"`` (``re``).
-        flags: Letters of flags that are set from the start: of ``imsxuRU`` in Rust, of ``aimsux``
-            in Python; none in ECMA-262.
+        flags: Letters of flags that are set from the start: of ``iu`` in ECMA-262, of ``imsuxRU``
+            in Rust, of ``aimsux`` in Python.
 
     Returns:
         The language; :data:`~state_machines.grammar.node.EMPTY` if nothing matches (``a^``).
@@ -124,9 +125,18 @@ def compile_pattern(
 
 
 def _compile(pattern: str, search: bool, dialect: PatternDialect, flags: str) -> Node:
+    parser, letters = _PARSERS[dialect]
+    for letter in flags:
+        if letter not in letters:
+            raise UnsupportedPatternError(
+                f"the flag {letter!r}",
+                pattern=pattern,
+                position=0,
+                hint=f"Flags of this dialect are {', '.join(sorted(letters))}",
+            )
     try:
         with step_budget(LIMITS.compile_steps):
-            tree = _PARSERS[dialect](pattern, flags)
+            tree = parser(pattern, flags)
             compiler = _Compiler(pattern, tree)
             return compiler.anywhere(tree) if search else compiler.compile(tree, compiler.end)[0]
     except GrammarBudgetError as error:

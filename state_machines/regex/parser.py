@@ -62,13 +62,13 @@ _POSIX_CLASS = re.compile(r"\[\[:\^?[a-z]+:\]")
 _SET_OPERATOR = re.compile(r"\[[^\]]*(?:&&|--|~~|\[)[^\]]*\][^\[]*$")
 
 
-def parse(pattern: str) -> Expression:
-    """Return the syntax tree of a pattern.
+def parse(pattern: str, flags: str = "") -> Expression:
+    """Return the syntax tree of a pattern; ``flags`` may contain ``i`` and ``u``.
 
     Raises :class:`~state_machines.errors.InvalidPatternError` and
     :class:`~state_machines.errors.UnsupportedPatternError`.
     """
-    return _Parser(pattern).parse()
+    return _Parser(pattern, flags).parse()
 
 
 class PatternReader(CharacterReader):
@@ -234,8 +234,9 @@ class PatternReader(CharacterReader):
 class _Parser(PatternReader):
     any_character = ~LINE_TERMINATOR
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, flags: str) -> None:
         super().__init__(pattern)
+        self.ignore_case = "i" in flags
         self.names: set[str] = set()
         """Names of groups that can match together with the next group."""
 

@@ -9,7 +9,8 @@ The differences from ECMA-262:
   (:mod:`state_machines.regex.python_classes`), so they have its version of Unicode.
 * A ``]`` at the start of a class is a member. Classes have no set operators.
 * ``\N{NAME}``, ``\U0010ffff`` and octal escapes are characters; ``{,n}`` is a quantifier.
-* Flags (``aimsux``) are set at the start, or for one group (``(?s-i:…)``). ``(?#…)`` is a comment.
+* Flags (``aimsux``) are set at the start, or for one group (``(?s-i:…)``) but for ``a`` and ``u``.
+  ``(?#…)`` is a comment.
 
 ``re`` itself judges whether a pattern is valid. Constructs whose language is not regular, or
 depends on what is tried first, are refused: back-references, conditional groups, atomic groups and
@@ -182,10 +183,16 @@ class _Parser(PatternReader):
             self.unsupported("an unknown kind of group", start)
         self.position = found.end()
         on, off = set(found[1]), set(found[2] or "")
-        if "u" in on:
-            off.add("a")
-        self.flags = frozenset((self.flags | on) - off)
-        return None if found[3] == ")" else ""
+        if found[3] == ")":
+            self.flags |= on
+            return None
+        if on & {"a", "u"} and ("a" in on) != self.is_ascii:
+            hint = (
+                "re.search ignores it in places; set re.ASCII for the whole pattern, or not at all"
+            )
+            self.unsupported("the flag a or u for a part of the pattern", start, hint)
+        self.flags = (self.flags | on) - off
+        return ""
 
     # Escapes
 

@@ -17,10 +17,6 @@ differences from ECMA-262:
 
 There are no look-arounds and no back-references. As in ECMA-262's Annex B, a ``{`` that opens no
 quantifier is itself, which the crate refuses.
-
-A lexeme (:func:`parse_lexeme`) is a whole text whose surroundings are not known, so ``^`` and
-``\A`` at its start and ``$`` and ``\z`` at its end have no effect. All other assertions are
-refused, and so are lazy quantifiers, whose meaning depends on what follows.
 """
 
 from __future__ import annotations
@@ -53,7 +49,7 @@ _PROPERTY = re.compile(r"\{(\^?)([A-Za-z0-9_ -]+)(?:(!=|=|:)([A-Za-z0-9_. -]+))?
 _BRACED = re.compile(r"\{([0-9A-Fa-f]+)\}")
 _WORD_EDGE = re.compile(r"\{(start|end|start-half|end-half)\}")
 _NAME = re.compile(r"([^\W\d][\w.\[\]]*)>")
-_ASCII_CLASS = re.compile(r"\[:(\^?)([a-z]+):\]")
+ASCII_CLASS = re.compile(r"\[:(\^?)([a-z]+):\]")
 _SPACE = re.compile(r"(?:[\t-\r \x85\u200e\u200f\u2028\u2029]+|#[^\n]*)+")
 _CONTROLS = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _ASCII_PERL = {"d": "digit", "s": "space", "w": "word"}
@@ -71,24 +67,12 @@ def parse(pattern: str, flags: str = "") -> Expression:
         InvalidPatternError: The text is no regular expression.
         UnsupportedPatternError: It has a construct that is not supported.
     """
-    return _Parser(pattern, flags).parse()
+    return RustReader(pattern, flags).parse()
 
 
-def parse_lexeme(pattern: str, flags: str = "") -> Expression:
-    r"""Return the syntax tree of a pattern for whole texts; it has no assertions.
+class RustReader(PatternReader):
+    """Reads a pattern as the crate does."""
 
-    Args:
-        pattern: The expression.
-        flags: Flags that are set from the start, of ``imsux``.
-
-    Raises:
-        InvalidPatternError: The text is no regular expression.
-        UnsupportedPatternError: It has an assertion, a lazy quantifier or a back-reference.
-    """
-    return _LexemeParser(pattern, flags).parse()
-
-
-class _Parser(PatternReader):
     braces = re.compile(r"\{\s*([0-9]+)\s*(?:(,)\s*([0-9]*)\s*)?\}")
 
     flag_letters = frozenset("imsuxRU")
@@ -135,7 +119,7 @@ class _Parser(PatternReader):
         return super().folded(members)
 
     def check_utf8(self, members: CodePointSet, start: int) -> None:
-        """Refuse a set that has bytes outside of ASCII, which the flag ``u`` would forbid."""
+        """Refuse a set beyond ASCII without the flag ``u``: it would match parts of characters."""
         if "u" not in self.flags and members & ~ASCII:
             self.invalid("a set without the flag u that is not of ASCII alone", start)
 
@@ -382,7 +366,7 @@ class _Parser(PatternReader):
         start = self.position
         character = self.next_character()
         if character == "[":
-            named = _ASCII_CLASS.match(self.text, start)
+            named = ASCII_CLASS.match(self.text, start)
             members = None if named is None else ascii_class(named[2])
             if named is None or members is None:
                 return self.nested_class(start)
@@ -394,64 +378,3 @@ class _Parser(PatternReader):
     def nested_class(self, start: int) -> CodePointSet:
         """Read a class inside a class, after its opening bracket."""
         return self.character_class(start)
-
-
-class _LexemeParser(_Parser):
-    """Refuses what depends on the text around a lexeme."""
-
-    flag_letters = frozenset("imsux")
-    no_look_hint = "Terminals with & and ~ express conditions on the text of a lexeme"
-
-    def term(self) -> Expression:
-        start = self.position
-        part = super().term()
-        body = part.body if isinstance(part, Repeat) else part
-        if isinstance(body, Start | End) and body is not part:
-            self.invalid("a quantifier with nothing to repeat", start)
-        if isinstance(part, Start):
-            before = self.text[:start]
-            if self.depth or "m" in self.flags or re.sub(r"\(\?[a-z]+\)", "", before):
-                self.unsupported("an assertion", start, self.no_look_hint)
-            return NO_PART
-        if isinstance(part, End):
-            if self.depth or "m" in self.flags or not self.at_end:
-                self.unsupported("an assertion", start, self.no_look_hint)
-            return NO_PART
-        return part
-
-    def append(self, parts: list[Expression], part: Expression) -> None:
-        parts.append(part)
-
-    def anchor(self, mark: str) -> Expression:
-        return Start() if mark == "^" else End()
-
-    def lazy(self, start: int) -> None:
-        self.unsupported(
-            "a lazy quantifier", start, "The rule option [lazy] makes a whole terminal lazy"
-        )
-
-    def bounds_of(self, braces: re.Match[str]) -> tuple[int, int | None]:
-        for digits in (braces[1], braces[3] or ""):
-            if len(digits) > 9 or int(digits or 0) > LIMITS.repetition_count:
-                self.unsupported(
-                    f"a count of more than {LIMITS.repetition_count:,}", braces.start()
-                )
-        return super().bounds_of(braces)
-
-    def changed_flags(self, found: re.Match[str], start: int) -> frozenset[str]:
-        flags = super().changed_flags(found, start)
-        if "u" not in flags:
-            self.unsupported("the flag -u", start, "Flags are i, m, s, u and x")
-        return flags
-
-    def word_edge(self, letter: str) -> Expression:
-        self.unsupported("a word boundary", self.position - 2, self.no_look_hint)
-
-    def nested_class(self, start: int) -> CodePointSet:
-        named = _ASCII_CLASS.match(self.text, start)
-        if named is not None:
-            self.invalid(f"there is no class [:{named[2]}:]", start)
-        return super().nested_class(start)
-
-    def dispute(self, name: str, value: str | None = None, sure: CodePointSet = NOTHING) -> None:
-        """Lexemes have the Unicode version of this package."""

@@ -32,7 +32,7 @@ from state_machines.grammar.chunks import words_of
 from state_machines.grammar.substring import substring_language
 from state_machines.grammar.symbols import MAX_CODE_POINT, code_points
 from state_machines.json_schema.machine import JsonSchemaStateMachine
-from state_machines.regex import rust_syntax
+from state_machines.regex import rust_lexemes
 from state_machines.regex.unicode_classes import case_closure
 from state_machines.syntax_tree import Characters, Expression, Reference, Repeat, Series, String
 from state_machines.text_reader import HEXADECIMAL_ESCAPES
@@ -193,7 +193,7 @@ class ItemReader(GrammarReader):
                 "Flags are i, m, s, u and x",
             )
         try:
-            body = rust_syntax.parse_lexeme(found[1], found[2])
+            body = rust_lexemes.parse(found[1], found[2])
         except PatternError as error:
             where = start + 1 + error.position
             invalid = isinstance(error, InvalidPatternError)

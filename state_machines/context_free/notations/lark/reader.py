@@ -16,7 +16,7 @@ from state_machines.context_free.notations.lark.syntax import (
 )
 from state_machines.context_free.notations.lark.terminals import COMMON_TERMINALS
 from state_machines.limits import LIMITS
-from state_machines.regex import rust_syntax
+from state_machines.regex import rust_lexemes
 from state_machines.syntax_tree import (
     Expression,
     Reference,
@@ -304,7 +304,7 @@ class LarkReader(ItemReader):
             if common not in COMMON_TERMINALS:
                 known = ", ".join(COMMON_TERMINALS)
                 self.invalid(f"common has no terminal {common!r}", where, f"It has {known}")
-            body = rust_syntax.parse_lexeme(COMMON_TERMINALS[common])
+            body = rust_lexemes.parse(COMMON_TERMINALS[common])
             self.define_terminal(name, Text(body, name, self.source_position(where)), where)
 
     def name_list(self, start: int) -> list[tuple[str, str, int]]:

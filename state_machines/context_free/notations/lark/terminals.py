@@ -80,7 +80,7 @@ COMMON_TERMINALS: Mapping[str, str] = MappingProxyType(
     }
 )
 """The terminals that ``%import common.…`` names, by the names of the Lark toolkit, as patterns of
-:mod:`state_machines.regex.rust_syntax`.
+:mod:`state_machines.regex.rust_lexemes`.
 
 As in llguidance, ``ESCAPED_STRING`` may contain line feeds, and ``NUMBER`` has an exponent only
 behind a fraction or directly behind the digits.
