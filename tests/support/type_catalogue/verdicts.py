@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from type_catalogue.entry import Entry
-from type_catalogue.readers import machine_of, reader_of, refusal
 from type_draws import Draws
 from type_probes import admitted_probes
 
 from state_machines import JsonSchemaStateMachine
+from type_catalogue.entry import Entry
+from type_catalogue.readers import machine_of, reader_of, refusal
 
 __all__ = ["PROBES", "Verdict", "admitted_texts", "judge", "wrong_facts"]
 
-PROBES = 15
+PROBES = 10
 """Probes a random walk. Few of them are admitted."""
 
 
