@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter
+from type_catalogue.entry import Entry
 
 from proxy_engine.answers.response_format import type_schema
 from state_machines import JsonSchemaStateMachine
-from type_catalogue.entry import Entry
 
 __all__ = ["machine_of", "reader_of", "refusal"]
 
@@ -19,10 +19,7 @@ __all__ = ["machine_of", "reader_of", "refusal"]
 def reader_of(entry: Entry) -> Callable[[str], Any]:
     """Return the function that reads a text as the type; it raises for texts that it refuses."""
     if entry.library == "pydantic":
-        with warnings.catch_warnings():
-            # Notes about qualifiers that pydantic does not enforce.
-            warnings.simplefilter("ignore")
-            return TypeAdapter(entry.type).validate_json
+        return TypeAdapter(entry.type).validate_json
     return msgspec.json.Decoder(entry.type).decode
 
 
