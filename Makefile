@@ -212,6 +212,7 @@ fuzz: $(INSTALLED)-dev
 ledgers: $(INSTALLED)-dev
 	$(BIN)/python tests/conformance/ledger.py
 	$(BIN)/python tests/conformance/lark_ledger.py
+	$(BIN)/python tests/conformance/type_ledger.py
 
 # Each client is installed in an environment of its own, in the cache directory.
 compat: $(INSTALLED)-dev model

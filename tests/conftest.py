@@ -40,7 +40,7 @@ _LONG_FILES = frozenset(
         *("test_extract_lines", "test_formats", "test_guard", "test_hostile_plans"),
         *("test_hostile_schemas", "test_invariants", "test_ledgers", "test_masks"),
         *("test_mixed_requests", "test_openapi", "test_process", "test_reader"),
-        *("test_real_schemas", "test_real_vocabularies", "test_round_trips"),
+        *("test_real_schemas", "test_real_vocabularies", "test_round_trips", "test_types_are_read"),
     }
 )
 

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["JsonTree", "Members", "Path", "Scalar", "parse", "places", "replaced", "spelled", "string_value"]
+__all__ = [
+    "JsonTree",
+    "Members",
+    "Path",
+    "Scalar",
+    "parse",
+    "places",
+    "replaced",
+    "spelled",
+    "string_value",
+]
 
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+')
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -114,12 +114,34 @@ class _Probes:
         if tree.is_string:
             value = string_value(tree)
             spellings = [
-                *(f" {value}", f"{value} ", value.swapcase(), value.upper(), f"{value}0", f"0{value}"),
-                *(f"{value}.0", value.replace("Z", "+00:00"), value.replace("1H", "60M"), f"+{value}"),
+                *(
+                    f" {value}",
+                    f"{value} ",
+                    value.swapcase(),
+                    value.upper(),
+                    f"{value}0",
+                    f"0{value}",
+                ),
+                *(
+                    f"{value}.0",
+                    value.replace("Z", "+00:00"),
+                    value.replace("1H", "60M"),
+                    f"+{value}",
+                ),
                 *(f"{value}/", f"{value}.0", value.replace("-", "")),
             ]
             return Scalar(_quoted(self._random.choice(spellings)))
-        spellings = [text, f"{text}.0", f"{text}0", f"{text}e0", f'"{text}"', f"-{text}", "true", "1", "1.0"]
+        spellings = [
+            text,
+            f"{text}.0",
+            f"{text}0",
+            f"{text}e0",
+            f'"{text}"',
+            f"-{text}",
+            "true",
+            "1",
+            "1.0",
+        ]
         return Scalar(self._random.choice(spellings))
 
     def _changed_number(self, part: Scalar) -> Scalar:

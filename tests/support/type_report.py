@@ -29,7 +29,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=int, default=40, help="texts drawn for a type")
     parser.add_argument("--only", default="", help="a part of the names of the types")
-    parser.add_argument("--slow", type=float, default=2.0, help="seconds from which a type is named")
+    parser.add_argument(
+        "--slow", type=float, default=2.0, help="seconds from which a type is named"
+    )
     arguments = parser.parse_args()
     gc.freeze()
     begin = time.process_time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from type_catalogue import (
     address_types,
+    alias_types,
     bytes_types,
     code_types,
     collection_types,
@@ -33,6 +34,7 @@ CATALOGUE: tuple[Entry, ...] = (
     *union_types.ENTRIES,
     *collection_types.ENTRIES,
     *model_types.ENTRIES,
+    *alias_types.ENTRIES,
     *record_types.ENTRIES,
     *code_types.ENTRIES,
     *msgspec_values.ENTRIES,

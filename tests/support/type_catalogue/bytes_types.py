@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, Json
+
 from type_catalogue.entry import entry
 
 __all__ = ["ENTRIES"]
@@ -84,33 +85,85 @@ class Account(BaseModel):
 ENTRIES = (
     entry("bytes", bytes, ['"a"', '"é"', '""'], ["1"]),
     entry("bytes, max_length", Annotated[bytes, Field(max_length=3)], ['"abc"', '"é"'], ['"éé"']),
-    entry("bytes, both lengths", Annotated[bytes, Field(min_length=2, max_length=4)], ['"é"', '"abcd"'], ['"a"', '"€€"']),
+    entry(
+        "bytes, both lengths",
+        Annotated[bytes, Field(min_length=2, max_length=4)],
+        ['"é"', '"abcd"'],
+        ['"a"', '"€€"'],
+    ),
     entry("conbytes", pydantic.conbytes(min_length=1, max_length=2), ['"é"'], ['"€"']),
     entry("bytes, strict", pydantic.StrictBytes, ['"a"'], ["1"]),
-    entry("model in base64", InBase64, ['{"a": "YWI=", "b": "YWI="}'], ['{"a": "a", "b": "YWI="}', '{"a": "", "b": "YQ=="}']),
-    entry("model in hex", InHex, ['{"a": "00ff", "b": "aa"}'], ['{"a": "0", "b": ""}', '{"a": "gg", "b": ""}']),
+    entry(
+        "model in base64",
+        InBase64,
+        ['{"a": "YWI=", "b": "YWI="}'],
+        ['{"a": "a", "b": "YWI="}', '{"a": "", "b": "YQ=="}'],
+    ),
+    entry(
+        "model in hex",
+        InHex,
+        ['{"a": "00ff", "b": "aa"}'],
+        ['{"a": "0", "b": ""}', '{"a": "gg", "b": ""}'],
+    ),
     entry("model in UTF-8", InUtf8, ['{"a": "é"}'], ['{"a": "éé"}']),
     entry("lists in hex", ListsInHex, ['{"a": ["ff"], "b": {"x": null}}'], ['{"a": ["f"]}']),
     entry("Base64Bytes", pydantic.Base64Bytes, ['"YWI="', '""'], ['"a"']),
     entry("Base64Str", pydantic.Base64Str, ['"YWI="'], ['"gICA"']),
     entry("Base64UrlBytes", pydantic.Base64UrlBytes, ['"YWI="'], ['"a"']),
     entry("Base64UrlStr", pydantic.Base64UrlStr, ['"YWI="'], ['"gICA"']),
-    entry("Base64Bytes, length", Annotated[pydantic.Base64Bytes, Field(max_length=4)], ['"YWI="'], ['"YWJjZGVm"']),
-    entry("bytes of an encoder", Annotated[bytes, pydantic.EncodedBytes(encoder=RotatingEncoder)], ['"ab"'], ["1"]),
-    entry("str of an encoder", Annotated[str, pydantic.EncodedStr(encoder=RotatingEncoder)], ['"ab"'], ["1"]),
+    entry(
+        "Base64Bytes, length",
+        Annotated[pydantic.Base64Bytes, Field(max_length=4)],
+        ['"YWI="'],
+        ['"YWJjZGVm"'],
+    ),
+    entry(
+        "bytes of an encoder",
+        Annotated[bytes, pydantic.EncodedBytes(encoder=RotatingEncoder)],
+        ['"ab"'],
+        ["1"],
+    ),
+    entry(
+        "str of an encoder",
+        Annotated[str, pydantic.EncodedStr(encoder=RotatingEncoder)],
+        ['"ab"'],
+        ["1"],
+    ),
     entry("SecretStr", pydantic.SecretStr, ['"a"'], ["1"]),
-    entry("SecretStr, length", Annotated[pydantic.SecretStr, Field(min_length=8)], ['"abcdefgh"'], ['"a"']),
+    entry(
+        "SecretStr, length",
+        Annotated[pydantic.SecretStr, Field(min_length=8)],
+        ['"abcdefgh"'],
+        ['"a"'],
+    ),
     entry("SecretBytes", pydantic.SecretBytes, ['"a"'], ["1"]),
-    entry("SecretBytes, length", Annotated[pydantic.SecretBytes, Field(max_length=2)], ['"é"'], ['"€"']),
+    entry(
+        "SecretBytes, length",
+        Annotated[pydantic.SecretBytes, Field(max_length=2)],
+        ['"é"'],
+        ['"€"'],
+    ),
     entry("Secret of int", pydantic.Secret[int], ["1"], ['"a"']),
-    entry("Secret of a bounded int", pydantic.Secret[Annotated[int, Field(ge=0, le=9)]], ["9"], ["10"]),
-    entry("account", Account, ['{"password": "abc", "token": "x"}'], ['{"password": "a", "token": ""}']),
+    entry(
+        "Secret of a bounded int", pydantic.Secret[Annotated[int, Field(ge=0, le=9)]], ["9"], ["10"]
+    ),
+    entry(
+        "account",
+        Account,
+        ['{"password": "abc", "token": "x"}'],
+        ['{"password": "a", "token": ""}'],
+    ),
     entry("Json", Json, ['"[1]"', '"null"'], ['"a"', "1"]),
     entry("Json of Any", Json[Any], ['"{\\"a\\": 1}"'], ['"{"']),
     entry("Json of int", Json[int], ['"12"'], ['"null"']),
     entry("Json of list", Json[list[int]], ['"[1, 2]"'], ['"{}"']),
     entry("Json of str", Json[str], ['"\\"a\\""'], ['"a"']),
-    entry("model of JSON in strings", Configured, ['{"numbers": "[1]", "options": "{}"}'], ['{"numbers": "1"}']),
+    entry(
+        "model of JSON in strings",
+        Configured,
+        ['{"numbers": "[1]", "options": "{}"}'],
+        ['{"numbers": "1"}'],
+    ),
     entry("Pattern", re.Pattern, ['"a+"'], ['"("', '"[^]"']),
     entry("Pattern of str", re.Pattern[str], ['"^[a-z]+$"'], ['"*"']),
     entry("ImportString", pydantic.ImportString, ['"math.pi"'], ['"nothing.here"']),

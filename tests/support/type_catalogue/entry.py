@@ -40,14 +40,22 @@ class Entry:
 
 
 def entry(
-    name: str, type: Any, instances: Iterable[str] = (), refusals: Iterable[str] = (), note: str = ""
+    name: str,
+    type: Any,
+    instances: Iterable[str] = (),
+    refusals: Iterable[str] = (),
+    note: str = "",
 ) -> Entry:
     """Return an entry of pydantic."""
     return Entry(name, type, tuple(instances), tuple(refusals), note)
 
 
 def in_msgspec(
-    name: str, type: Any, instances: Iterable[str] = (), refusals: Iterable[str] = (), note: str = ""
+    name: str,
+    type: Any,
+    instances: Iterable[str] = (),
+    refusals: Iterable[str] = (),
+    note: str = "",
 ) -> Entry:
     """Return an entry of msgspec."""
     return Entry(name, type, tuple(instances), tuple(refusals), note, "msgspec")

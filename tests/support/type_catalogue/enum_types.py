@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
+
 from type_catalogue.entry import entry
 
 __all__ = ["ENTRIES"]
@@ -103,8 +104,8 @@ class SomeRaw(enum.Enum):
 class Lists(enum.Enum):
     """Lists and dicts."""
 
-    A = [1, 2]
-    B = {"x": 1}
+    A = [1, 2]  # noqa: RUF012
+    B = {"x": 1}  # noqa: RUF012
 
 
 class Lenient(enum.Enum):
@@ -122,7 +123,7 @@ class Aliases(enum.Enum):
     """A name for an earlier member."""
 
     FIRST = 1
-    ALSO_FIRST = 1
+    ALSO_FIRST = 1  # noqa: PIE796
     SECOND = 2
 
 
@@ -194,8 +195,18 @@ ENTRIES = (
     entry("list of enums", list[Level], ["[1, 2]"], ["[3]"]),
     entry("Enum or None", Colour | None, ['"red"', "null"], ["1"]),
     entry("model that stores values", ByValue, ['{"a": "red", "b": 2}'], ['{"a": "x", "b": 1}']),
-    entry("strict model of enums", StrictEnums, ['{"a": "red", "b": 1, "c": "x"}'], ['{"a": "red", "b": "1", "c": 1}']),
-    entry("model with a tuple among an enum", WithTuple, ['{"a": "centre", "b": null}'], ['{"a": "x"}']),
+    entry(
+        "strict model of enums",
+        StrictEnums,
+        ['{"a": "red", "b": 1, "c": "x"}'],
+        ['{"a": "red", "b": "1", "c": 1}'],
+    ),
+    entry(
+        "model with a tuple among an enum",
+        WithTuple,
+        ['{"a": "centre", "b": null}'],
+        ['{"a": "x"}'],
+    ),
     entry("Literal of str", Literal["a", "b"], ['"a"'], ['"c"']),
     entry("Literal of several types", Literal["a", 1, None], ['"a"', "1", "null"], ["2"]),
     entry("Literal of 1 and True", Literal[1, True], ["1", "true"], ["2"]),
@@ -209,9 +220,16 @@ ENTRIES = (
     entry("Literal of bytes", Literal[b"a"], [], ['"b"']),
     entry("Literal of bytes and str", Literal[b"a", "b"], ['"b"'], ['"c"']),
     entry("Literal of huge ints", Literal[2**70, -(2**65)], [str(2**70)], ["1"]),
-    entry("Literal of escaped characters", Literal["\\", "\u2028", "a\nb"], ['"\\\\"', '"a\\nb"'], ['"a"']),
-    entry("nested Literal", Literal[Literal["a"], Literal["b", 3]], ['"a"', "3"], ['"c"']),
-    entry("Literal with a default", Annotated[Literal["a", "b"], Field(default="a")], ['"a"'], ['"c"']),
+    entry(
+        "Literal of escaped characters",
+        Literal["\\", "\u2028", "a\nb"],
+        ['"\\\\"', '"a\\nb"'],
+        ['"a"'],
+    ),
+    entry("nested Literal", Literal["a", "b", 3], ['"a"', "3"], ['"c"']),
+    entry(
+        "Literal with a default", Annotated[Literal["a", "b"], Field(default="a")], ['"a"'], ['"c"']
+    ),
     entry("list of Literals", list[Literal["a", 1, True]], ['["a", 1, true]'], ["[2]"]),
     entry("tuple of Literals", tuple[Literal["x"], Literal[1, 2]], ['["x", 2]'], ['["x", 3]']),
     entry("Any", Any, ["null", '{"a": [1]}'], []),

@@ -5,13 +5,23 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, NotRequired, Optional, TypedDict
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    TypedDict,
+)
 
 import attrs
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
-from type_catalogue.entry import in_msgspec as entry
 from typing_extensions import TypeVar
+
+from type_catalogue.entry import in_msgspec as entry
 
 __all__ = ["ENTRIES"]
 
@@ -24,7 +34,7 @@ class Simple(Struct):
 class Defaults(Struct):
     a: int = 1
     b: list[int] = []
-    c: Optional[str] = None
+    c: str | None = None
     d: dict[str, int] = msgspec.field(default_factory=dict)
     e: float = float("inf")
 
@@ -69,7 +79,7 @@ class Array(Struct, array_like=True):
 
 class ClosedArray(Struct, array_like=True, forbid_unknown_fields=True):
     a: int
-    b: Optional[int] = None
+    b: int | None = None
 
 
 class TaggedArray(Struct, array_like=True, tag=True):
@@ -78,7 +88,7 @@ class TaggedArray(Struct, array_like=True, tag=True):
 
 class Unset(Struct):
     a: int | UnsetType = UNSET
-    b: str | None | UnsetType = UNSET
+    b: str | UnsetType | None = UNSET
 
 
 class Cat(Struct, tag=True):
@@ -137,7 +147,9 @@ class Constrained(Struct):
 class Described(Struct):
     """A struct with annotations."""
 
-    a: Annotated[int, Meta(title="A", description="d", examples=[1], extra_json_schema={"x-unit": "m"})]
+    a: Annotated[
+        int, Meta(title="A", description="d", examples=[1], extra_json_schema={"x-unit": "m"})
+    ]
 
 
 class Nested(Struct):
@@ -263,10 +275,17 @@ Defined = msgspec.defstruct("Defined", [("a", int), ("b", str, "x")])
 
 ENTRIES = (
     entry("Struct", Simple, ['{"a": 1, "b": "x"}'], ["{}", '{"a": "x", "b": ""}']),
-    entry("Struct, defaults", Defaults, ['{"a": 1, "b": [1], "c": null, "d": {"x": 1}, "e": 1.5}'], ['{"a": "x"}']),
+    entry(
+        "Struct, defaults",
+        Defaults,
+        ['{"a": 1, "b": [1], "c": null, "d": {"x": 1}, "e": 1.5}'],
+        ['{"a": "x"}'],
+    ),
     entry("Struct, omit_defaults", OmitDefaults, ['{"a": 2, "b": "x"}'], ['{"a": "x"}']),
     entry("Struct, forbid_unknown_fields", Closed, ['{"a": 1, "b": "x"}'], ['{"a": 1, "c": 2}']),
-    entry("Struct, rename", Renamed, ['{"firstName": "a", "lastName": "b"}'], ['{"first_name": "a"}']),
+    entry(
+        "Struct, rename", Renamed, ['{"firstName": "a", "lastName": "b"}'], ['{"first_name": "a"}']
+    ),
     entry("Struct, renamed field", RenamedField, ['{"the a": 1, "$é": 2}'], ['{"a": 1}']),
     entry("Struct, rename by a function", RenamedByFunction, ['{"A": 1}'], ['{"a": 1}']),
     entry("Struct, kw_only", KeywordOnly, ['{"a": 1, "b": "x"}'], ['{"a": 1}']),
@@ -278,29 +297,86 @@ ENTRIES = (
     entry("Struct, tag", Dog, ['{"type": "Dog", "barks": 1.5}'], ['{"type": "Cat", "barks": 1.5}']),
     entry("Struct, tag by a function", Lower, ['{"type": "lower", "a": 1}'], ['{"type": "Lower"}']),
     entry("Struct, inherited", Child, ['{"a": 1, "b": "x"}'], ['{"a": 1, "b": ""}']),
-    entry("Struct, constraints", Constrained, ['{"a": 1, "b": "abc", "c": [0.5]}'], ['{"a": 10}', '{"a": 1, "c": []}', '{"a": 1, "c": [0]}']),
+    entry(
+        "Struct, constraints",
+        Constrained,
+        ['{"a": 1, "b": "abc", "c": [0.5]}'],
+        ['{"a": 10}', '{"a": 1, "c": []}', '{"a": 1, "c": [0]}'],
+    ),
     entry("Struct, described", Described, ['{"a": 1}'], ["{}"]),
-    entry("Struct, nested", Nested, ['{"inner": {"a": 1, "b": "x"}, "more": [], "pet": {"type": "Dog", "barks": 1.0}}'], ['{"inner": {}}']),
-    entry("Struct, recursive", Tree, ['{"value": 1, "children": [{"value": 2, "children": []}]}'], ['{"value": 1, "children": [1]}']),
-    entry("Struct, required recursion", Chain, ['{"head": "a", "tail": {"head": "b", "tail": null}}'], ['{"head": "a"}']),
+    entry(
+        "Struct, nested",
+        Nested,
+        ['{"inner": {"a": 1, "b": "x"}, "more": [], "pet": {"type": "Dog", "barks": 1.0}}'],
+        ['{"inner": {}}'],
+    ),
+    entry(
+        "Struct, recursive",
+        Tree,
+        ['{"value": 1, "children": [{"value": 2, "children": []}]}'],
+        ['{"value": 1, "children": [1]}'],
+    ),
+    entry(
+        "Struct, required recursion",
+        Chain,
+        ['{"head": "a", "tail": {"head": "b", "tail": null}}'],
+        ['{"head": "a"}'],
+    ),
     entry("Struct, __post_init__", PostInit, ['{"a": 1}'], ['{"a": 11}'], "code"),
     entry("Struct, class members", ClassMembers, ['{"a": 1}'], ['{"a": "x"}']),
     entry("Struct, no fields", NoFields, ["{}"], ["[]"]),
-    entry("Struct, tag_field and Raw", Event, ['{"type": "event", "on": "2024-01-02", "raw": [1]}'], ['{"type": "x", "on": "2024-01-02"}']),
-    entry("Struct, enums", WithEnums, ['{"colour": "blue", "by_colour": {"red": 1}, "mode": 1}'], ['{"colour": "x"}']),
+    entry(
+        "Struct, tag_field and Raw",
+        Event,
+        ['{"type": "event", "on": "2024-01-02", "raw": [1]}'],
+        ['{"type": "x", "on": "2024-01-02"}'],
+    ),
+    entry(
+        "Struct, enums",
+        WithEnums,
+        ['{"colour": "blue", "by_colour": {"red": 1}, "mode": 1}'],
+        ['{"colour": "x"}'],
+    ),
     entry("defstruct", Defined, ['{"a": 1, "b": "y"}'], ["{}"]),
-    entry("union of tagged structs", Cat | Dog, ['{"type": "Cat", "lives": 9}', '{"type": "Dog", "barks": 0.5}'], ['{"lives": 9}', "{}"]),
-    entry("union with a tag_field", Circle | Square, ['{"kind": "circle", "radius": 1.5}', '{"kind": "square", "side": 2.0}'], ['{"radius": 1}']),
+    entry(
+        "union of tagged structs",
+        Cat | Dog,
+        ['{"type": "Cat", "lives": 9}', '{"type": "Dog", "barks": 0.5}'],
+        ['{"lives": 9}', "{}"],
+    ),
+    entry(
+        "union with a tag_field",
+        Circle | Square,
+        ['{"kind": "circle", "radius": 1.5}', '{"kind": "square", "side": 2.0}'],
+        ['{"radius": 1}'],
+    ),
     entry("union of int tags", One | Two, ['{"type": 1, "a": 1}', '{"type": 2, "b": 0}'], ["{}"]),
-    entry("union of tagged arrays", ArrayOne | ArrayTwo, ['["one", 1]', '["two", "a", 1]'], ['["three"]']),
-    entry("union of structs or None", Cat | Dog | None, ["null", '{"type": "Cat", "lives": 9}'], ["{}"]),
+    entry(
+        "union of tagged arrays",
+        ArrayOne | ArrayTwo,
+        ['["one", 1]', '["two", "a", 1]'],
+        ['["three"]'],
+    ),
+    entry(
+        "union of structs or None",
+        Cat | Dog | None,
+        ["null", '{"type": "Cat", "lives": 9}'],
+        ["{}"],
+    ),
     entry("list of tagged structs", list[Cat | Dog], ['[{"type": "Dog", "barks": 0.5}]'], ["[{}]"]),
     entry("dict of structs", dict[int, Simple], ['{"1": {"a": 1, "b": "x"}}'], ['{"1": {}}']),
     entry("struct or scalar", Simple | int, ["1", '{"a": 1, "b": "x"}'], ["{}"]),
     entry("generic Struct", Box[int], ['{"content": 1, "more": [2]}'], ['{"content": "x"}']),
-    entry("generic of generic", Box[Box[str]], ['{"content": {"content": "a", "more": []}, "more": []}'], ['{"content": 1}']),
+    entry(
+        "generic of generic",
+        Box[Box[str]],
+        ['{"content": {"content": "a", "more": []}, "more": []}'],
+        ['{"content": 1}'],
+    ),
     entry("generic, not parametrised", Box, ['{"content": null, "more": []}'], ["{}"]),
-    entry("child of a generic Struct", IntChild, ['{"value": 1, "other": "a"}'], ['{"value": "x"}']),
+    entry(
+        "child of a generic Struct", IntChild, ['{"value": 1, "other": "a"}'], ['{"value": "x"}']
+    ),
     entry("dataclass", Plain, ['{"a": 1, "b": ["x"]}'], ["{}"]),
     entry("dataclass, init=False", NotInit, ['{"a": 1}'], ["{}"]),
     entry("attrs", Attrs, ['{"a": 1, "b": "x", "c": [1]}'], ["{}"]),

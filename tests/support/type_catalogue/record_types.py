@@ -10,8 +10,9 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotReq
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, RootModel, with_config
 from pydantic.dataclasses import dataclass as pydantic_dataclass
-from type_catalogue.entry import entry
 from typing_extensions import ReadOnly, TypeAliasType, TypedDict, TypeVar
+
+from type_catalogue.entry import entry
 
 __all__ = ["ENTRIES"]
 
@@ -145,7 +146,7 @@ class Pair(NamedTuple):
 
 class PairOfModels(NamedTuple):
     first: Plain
-    rest: list[Pair] = []
+    rest: list[Pair] = []  # noqa: RUF012
 
 
 T = TypeVar("T")
@@ -253,52 +254,146 @@ ENTRIES = (
     entry("dataclass, kw_only", KeywordOnly, ['{"a": 1, "b": "x"}'], ['{"a": 1}']),
     entry("dataclass, init=False", NotInit, ['{"a": 1}'], ["{}"]),
     entry("dataclass, init=False and closed", ClosedNotInit, ['{"a": 1}'], ['{"a": 1, "b": 2}']),
-    entry("dataclass, Field with init=False and closed", ClosedFieldNotInit, ['{"a": 1}'], ['{"a": 1, "b": 2}']),
+    entry(
+        "dataclass, Field with init=False and closed",
+        ClosedFieldNotInit,
+        ['{"a": 1}'],
+        ['{"a": 1, "b": 2}'],
+    ),
     entry("pydantic dataclass", Checked, ['{"a": 1, "b": {"a": 2, "b": null}}'], ['{"a": 0}']),
     entry("pydantic dataclass, extra allowed", OpenDataclass, ['{"a": 1, "b": 2}'], ["{}"]),
     entry("pydantic dataclass, InitVar", WithInitVar, ['{"a": 1, "b": 2, "c": 3}'], ["{}"]),
     entry("pydantic dataclass, __post_init__", PostInit, ['{"a": 1}'], ['{"a": 11}'], "code"),
-    entry("pydantic dataclass, aliases", AliasedDataclass, ['{"the a": 1, "the b": "x"}'], ['{"a": 1}']),
-    entry("model of dataclasses", InnerModel, ['{"plain": {"a": 1, "b": []}, "checked": null}'], ['{"plain": {}}']),
+    entry(
+        "pydantic dataclass, aliases",
+        AliasedDataclass,
+        ['{"the a": 1, "the b": "x"}'],
+        ['{"a": 1}'],
+    ),
+    entry(
+        "model of dataclasses",
+        InnerModel,
+        ['{"plain": {"a": 1, "b": []}, "checked": null}'],
+        ['{"plain": {}}'],
+    ),
     entry("list of dataclasses", list[Plain], ['[{"a": 1, "b": []}]'], ["[{}]"]),
     entry("TypedDict", Movie, ['{"name": "a", "year": 1}', '{"name": "a"}'], ["{}"]),
     entry("TypedDict, not total", PartialMovie, ['{"name": "a", "year": 1}'], ["{}"]),
     entry("TypedDict, closed", ClosedMovie, ['{"name": "a", "year": 1}', "{}"], ['{"x": 1}']),
     entry("TypedDict, extra allowed", OpenMovie, ['{"name": "a", "x": 1}'], ["{}"]),
-    entry("TypedDict, strict", StrictMovie, ['{"name": "a", "year": 1}'], ['{"name": "", "year": 1}']),
-    entry("TypedDict, ReadOnly", FrozenMovie, ['{"name": "a", "rating": 4.5}'], ['{"name": "a", "rating": 6}']),
-    entry("TypedDict, extra_items", ExtraItems, ['{"name": "a", "x": 1}'], ['{"name": "a", "x": "y"}']),
+    entry(
+        "TypedDict, strict", StrictMovie, ['{"name": "a", "year": 1}'], ['{"name": "", "year": 1}']
+    ),
+    entry(
+        "TypedDict, ReadOnly",
+        FrozenMovie,
+        ['{"name": "a", "rating": 4.5}'],
+        ['{"name": "a", "rating": 6}'],
+    ),
+    entry(
+        "TypedDict, extra_items", ExtraItems, ['{"name": "a", "x": 1}'], ['{"name": "a", "x": "y"}']
+    ),
     entry("TypedDict, closed=True", ClosedItems, ['{"name": "a"}'], ['{"name": "a", "x": 1}']),
-    entry("TypedDict, inherited", ChildMovie, ['{"name": "a", "year": 1, "length": "PT1H"}'], ['{"name": "a", "length": "x"}']),
+    entry(
+        "TypedDict, inherited",
+        ChildMovie,
+        ['{"name": "a", "year": 1, "length": "PT1H"}'],
+        ['{"name": "a", "length": "x"}'],
+    ),
     entry("NamedTuple with a default", Pair, ['[1, "a"]'], ["[]"]),
     entry("NamedTuple of records", PairOfModels, ['[{"a": 1, "b": []}, [[1, "x"]]]'], ["[{}]"]),
     entry("generic model", Box[int], ['{"content": 1, "more": [2]}'], ['{"content": "x"}']),
-    entry("generic of generic", Box[Box[bool | None]], ['{"content": {"content": null, "more": []}, "more": []}'], ['{"content": 1}']),
+    entry(
+        "generic of generic",
+        Box[Box[bool | None]],
+        ['{"content": {"content": null, "more": []}, "more": []}'],
+        ['{"content": 1}'],
+    ),
     entry("generic, not parametrised", Box, ['{"content": null, "more": []}'], ["{}"]),
     entry("generic, bound", BoundedBox, ['{"content": 1}'], ['{"content": "x"}']),
-    entry("generic, constraints", ConstrainedBox, ['{"content": 1}', '{"content": "a"}'], ['{"content": null}']),
+    entry(
+        "generic, constraints",
+        ConstrainedBox,
+        ['{"content": 1}', '{"content": "a"}'],
+        ['{"content": null}'],
+    ),
     entry("generic, default", DefaultedBox, ['{"content": true}'], ['{"content": "x"}']),
     entry("generic TypedDict", GenericDict[int], ['{"value": 1}'], ['{"value": "x"}']),
     entry("generic dataclass", GenericData[list[int]], ['{"value": [1]}'], ['{"value": 1}']),
     entry("generic root model", GenericRoot[int], ['{"a": 1}'], ['{"a": "x"}']),
     entry("generic alias", Pairs[int], ["[[1, 2]]"], ["[[1]]"]),
-    entry("recursive model", Tree, ['{"value": 1, "children": [{"value": 2, "children": []}]}'], ['{"value": 1, "children": [1]}']),
-    entry("recursive model, required", Chain, ['{"head": "a", "tail": {"head": "b", "tail": null}}'], ['{"head": "a"}']),
-    entry("mutual recursion", Left, ['{"right": {"left": null}}', '{"right": null}'], ['{"right": 1}']),
+    entry(
+        "recursive model",
+        Tree,
+        ['{"value": 1, "children": [{"value": 2, "children": []}]}'],
+        ['{"value": 1, "children": [1]}'],
+    ),
+    entry(
+        "recursive model, required",
+        Chain,
+        ['{"head": "a", "tail": {"head": "b", "tail": null}}'],
+        ['{"head": "a"}'],
+    ),
+    entry(
+        "mutual recursion", Left, ['{"right": {"left": null}}', '{"right": null}'], ['{"right": 1}']
+    ),
     entry("recursive root model", Forest, ['{"a": {"b": {}}}'], ['{"a": 1}']),
-    entry("recursive TypedDict", RecursiveDict, ['{"name": "a", "parts": [{"name": "b", "parts": []}]}'], ['{"name": "a"}']),
-    entry("recursive dataclass", RecursiveData, ['{"value": 1, "next": {"value": 2, "next": null}}'], ['{"next": null}']),
+    entry(
+        "recursive TypedDict",
+        RecursiveDict,
+        ['{"name": "a", "parts": [{"name": "b", "parts": []}]}'],
+        ['{"name": "a"}'],
+    ),
+    entry(
+        "recursive dataclass",
+        RecursiveData,
+        ['{"value": 1, "next": {"value": 2, "next": null}}'],
+        ['{"next": null}'],
+    ),
     entry("recursive NamedTuple", RecursiveTuple, ["[1, [2, null]]"], ["[[]]"]),
-    entry("recursive union", Expression, ['{"op": "+", "left": {"op": "-", "left": 1, "right": 2}, "right": 3}'], ['{"op": "*", "left": 1, "right": 2}']),
-    entry("recursive keys", RecursiveKeys, ['{"by_id": {"1": {"by_id": {}}}}'], ['{"by_id": {"x": {}}}']),
+    entry(
+        "recursive union",
+        Expression,
+        ['{"op": "+", "left": {"op": "-", "left": 1, "right": 2}, "right": 3}'],
+        ['{"op": "*", "left": 1, "right": 2}'],
+    ),
+    entry(
+        "recursive keys",
+        RecursiveKeys,
+        ['{"by_id": {"1": {"by_id": {}}}}'],
+        ['{"by_id": {"x": {}}}'],
+    ),
     entry("recursive alias", Json, ['[1, {"a": null}]'], []),
     entry("recursive alias of numbers", Numbers, ["[1, [2]]", "3"], ["10"]),
     entry("JsonValue", JsonValue, ['{"a": [1, null]}'], []),
     entry("NewType", UserId, ["1"], ['"a"']),
     entry("NewType with a constraint", Name, ['"a"'], ['""']),
-    entry("player", Player, ['{"id": 1, "name": "a", "scores": {"1": 50}}'], ['{"id": 1, "name": "a", "scores": {"1": 101}}', '{"id": 1, "name": "a", "scores": {"x": 1}}']),
-    entry("dataclasses.make_dataclass", dataclasses.make_dataclass("Made", [("a", int), ("b", Any, 1)]), ['{"a": 1, "b": null}'], ["{}"]),
-    entry("pydantic dataclass of a dataclass", pydantic_dataclass(Plain), ['{"a": 1, "b": ["x"]}'], ['{"a": "x"}']),
+    entry(
+        "player",
+        Player,
+        ['{"id": 1, "name": "a", "scores": {"1": 50}}'],
+        [
+            '{"id": 1, "name": "a", "scores": {"1": 101}}',
+            '{"id": 1, "name": "a", "scores": {"x": 1}}',
+        ],
+    ),
+    entry(
+        "dataclasses.make_dataclass",
+        dataclasses.make_dataclass("Made", [("a", int), ("b", Any, 1)]),
+        ['{"a": 1, "b": null}'],
+        ["{}"],
+    ),
+    entry(
+        "pydantic dataclass of a dataclass",
+        pydantic_dataclass(Plain),
+        ['{"a": 1, "b": ["x"]}'],
+        ['{"a": "x"}'],
+    ),
     entry("TypeVar", T, ["1"], []),
-    entry("Optional of a recursive model", pydantic.RootModel[Tree | None], ["null", '{"value": 1, "children": []}'], ["1"]),
+    entry(
+        "Optional of a recursive model",
+        pydantic.RootModel[Tree | None],
+        ["null", '{"value": 1, "children": []}'],
+        ["1"],
+    ),
 )

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import annotated_types as at
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
 from type_catalogue.entry import entry
 
 __all__ = ["ENTRIES"]
@@ -76,27 +77,82 @@ ENTRIES = (
     entry("str, Len", Annotated[str, at.Len(1, 3)], ['"abc"'], ['"abcd"']),
     entry("str, max_length 0", text(max_length=0), ['""'], ['"a"']),
     entry("constr", pydantic.constr(min_length=1, max_length=3), ['"abc"'], ['""']),
-    entry("str, combining characters", text(min_length=1, max_length=2), ['"e\u0301"'], ['"e\u0301e"']),
+    entry(
+        "str, combining characters", text(min_length=1, max_length=2), ['"e\u0301"'], ['"e\u0301e"']
+    ),
     entry("str, stripped", text(strip_whitespace=True), ['"a"', '"a b"'], ["1"]),
-    entry("str, stripped with min_length", text(strip_whitespace=True, min_length=1), ['"a"'], ['" "', '"\\u3000"']),
-    entry("str, stripped with max_length", text(strip_whitespace=True, max_length=3), ['"abc"'], ['"abcd"']),
-    entry("str, stripped with both lengths", text(strip_whitespace=True, min_length=2, max_length=3), ['"ab"', '"a b"'], ['" a"', '"abcd"']),
-    entry("str, stripped with pattern", text(strip_whitespace=True, pattern="^[a-z]+$"), ['"abc"'], ['"a b"']),
+    entry(
+        "str, stripped with min_length",
+        text(strip_whitespace=True, min_length=1),
+        ['"a"'],
+        ['" "', '"\\u3000"'],
+    ),
+    entry(
+        "str, stripped with max_length",
+        text(strip_whitespace=True, max_length=3),
+        ['"abc"'],
+        ['"abcd"'],
+    ),
+    entry(
+        "str, stripped with both lengths",
+        text(strip_whitespace=True, min_length=2, max_length=3),
+        ['"ab"', '"a b"'],
+        ['" a"', '"abcd"'],
+    ),
+    entry(
+        "str, stripped with pattern",
+        text(strip_whitespace=True, pattern="^[a-z]+$"),
+        ['"abc"'],
+        ['"a b"'],
+    ),
     entry("str, lower", text(to_lower=True), ['"abc"'], ["1"]),
     entry("str, lower with pattern", text(to_lower=True, pattern="^[a-z]+$"), ['"abc"'], ['"a1"']),
     entry("str, upper with pattern", text(to_upper=True, pattern="^[A-Z]+$"), ['"ABC"'], ['"a1"']),
-    entry("str, upper with length", text(to_upper=True, max_length=2), ['"AB"'], ['"abc"'], "the length of the upper-cased text"),
-    entry("str, lower with length", text(to_lower=True, min_length=2, max_length=2), ['"ab"'], ['"abc"']),
-    entry("str, stripped, lower and pattern", text(strip_whitespace=True, to_lower=True, pattern=r"^[a-z]{2}\d$"), ['"ab1"'], ['"ab"']),
+    entry(
+        "str, upper with length",
+        text(to_upper=True, max_length=2),
+        ['"AB"'],
+        ['"abc"'],
+        "the length of the upper-cased text",
+    ),
+    entry(
+        "str, lower with length",
+        text(to_lower=True, min_length=2, max_length=2),
+        ['"ab"'],
+        ['"abc"'],
+    ),
+    entry(
+        "str, stripped, lower and pattern",
+        text(strip_whitespace=True, to_lower=True, pattern=r"^[a-z]{2}\d$"),
+        ['"ab1"'],
+        ['"ab"'],
+    ),
     entry("str, ascii only", text(ascii_only=True), ['"abc"'], ['"é"']),
-    entry("str, ascii only with length", text(ascii_only=True, min_length=1, max_length=4), ['"abc"'], ['"é"', '""']),
-    entry("stripped model", Stripped, ['{"a": "ab", "b": ["c"]}'], ['{"a": " "}', '{"a": "abcdef"}']),
+    entry(
+        "str, ascii only with length",
+        text(ascii_only=True, min_length=1, max_length=4),
+        ['"abc"'],
+        ['"é"', '""'],
+    ),
+    entry(
+        "stripped model", Stripped, ['{"a": "ab", "b": ["c"]}'], ['{"a": " "}', '{"a": "abcdef"}']
+    ),
     entry("lowered model", Lowered, ['{"a": "abc"}'], ['{"a": "1"}']),
     entry("uppered model", Uppered, ['{"code": "AB"}'], ['{"code": "a"}']),
     entry("numbers to str", Numbered, ['{"a": "x", "b": "12"}'], ['{"a": true, "b": "1"}']),
-    entry("model of Python's patterns", PythonPatterns, ['{"a": "a1", "b": "aa"}'], ['{"a": "ab", "b": "aa"}']),
+    entry(
+        "model of Python's patterns",
+        PythonPatterns,
+        ['{"a": "a1", "b": "aa"}'],
+        ['{"a": "ab", "b": "aa"}'],
+    ),
     entry("model of a pattern with \\Z", PythonPattern, ['{"a": "é1"}'], ['{"a": "-"}']),
-    entry("pattern, plain", matching(r"^[A-Z]{2}\d{3}(-[a-z]+)?$"), ['"AB123"', '"AB123-x"'], ['"ab123"']),
+    entry(
+        "pattern, plain",
+        matching(r"^[A-Z]{2}\d{3}(-[a-z]+)?$"),
+        ['"AB123"', '"AB123-x"'],
+        ['"ab123"'],
+    ),
     entry("pattern, not anchored", matching("ab"), ['"xaby"'], ['"a"']),
     entry("pattern, POSIX class", matching("^[[:alpha:]]+$"), ['"ab"'], ['":]"', '"1"']),
     entry("pattern, negated POSIX class", matching("^[[:^digit:]]+$"), ['"ab"'], ['"1"']),
@@ -127,25 +183,64 @@ ENTRIES = (
     entry("pattern, \\x{...}", matching(r"^\x{1F600}\x41$"), ['"😀A"'], ['"A"']),
     entry("pattern, flags of a group", matching("^(?i:a)b$"), ['"Ab"'], ['"AB"']),
     entry("pattern, ungreedy", matching("(?U)^a+b$"), ['"aab"'], ['"b"']),
-    entry("pattern, named group", matching(r"^(?P<year>\d{4})-(?<month>0[1-9]|1[0-2])$"), ['"2024-01"'], ['"2024-13"']),
+    entry(
+        "pattern, named group",
+        matching(r"^(?P<year>\d{4})-(?<month>0[1-9]|1[0-2])$"),
+        ['"2024-01"'],
+        ['"2024-13"'],
+    ),
     entry("pattern, class with ] first", matching("^[]a]+$"), ['"]a"'], ['"b"']),
     entry("pattern, class with hyphen", matching("^[a-c-]+$"), ['"a-"'], ['"d"']),
     entry("pattern, octal and escapes", matching(r"^\t\n\x20\u0041$"), ['"\\t\\n A"'], ['"A"']),
     entry("pattern, (?-u) digits", matching(r"^(?-u:\d)+$"), ['"12"'], ['"\u0661"']),
     entry("pattern, word starts", matching(r"^\b{start}ab\b{end}$"), ['"ab"'], ['"a"']),
-    entry("pattern with length", text(pattern=r"^a+b?$", min_length=2, max_length=4), ['"ab"', '"aaaa"'], ['"a"']),
+    entry(
+        "pattern with length",
+        text(pattern=r"^a+b?$", min_length=2, max_length=4),
+        ['"ab"', '"aaaa"'],
+        ['"a"'],
+    ),
     entry("pattern in a list", list[matching(r"^\w{1,3}$")], ['["ab", "é"]'], ['["-"]']),
     entry("compiled pattern", matching(re.compile(r"^\d+$")), ['"12"'], ['"a"']),
-    entry("compiled pattern, end before a line feed", matching(re.compile("^ab$")), ['"ab"'], ['"abc"']),
-    entry("compiled pattern, re.X", matching(re.compile("^ a b # c\n$", re.X)), ['"ab"'], ['" a b"']),
+    entry(
+        "compiled pattern, end before a line feed",
+        matching(re.compile("^ab$")),
+        ['"ab"'],
+        ['"abc"'],
+    ),
+    entry(
+        "compiled pattern, re.X", matching(re.compile("^ a b # c\n$", re.X)), ['"ab"'], ['" a b"']
+    ),
     entry("compiled pattern, re.I", matching(re.compile("^ab$", re.I)), ['"aB"'], ['"ac"']),
     entry("compiled pattern, re.S", matching(re.compile("^a.b$", re.S)), ['"a\\nb"'], ['"ab"']),
     entry("compiled pattern, re.M", matching(re.compile("^a$", re.M)), ['"b\\na"'], ['"ab"']),
     entry("compiled pattern, re.A", matching(re.compile(r"^\w+$", re.A)), ['"ab"'], ['"é"']),
-    entry("compiled pattern, re.I and re.A", matching(re.compile("^k+$", re.I | re.A)), ['"kK"'], ['"\u212a"']),
-    entry("compiled pattern, look-ahead", matching(re.compile("^(?!admin)[a-z]+$")), ['"user"'], ['"admin"']),
-    entry("compiled pattern, look-behind", matching(re.compile("^[a-z]+(?<!x)$")), ['"ab"'], ['"ax"']),
+    entry(
+        "compiled pattern, re.I and re.A",
+        matching(re.compile("^k+$", re.I | re.A)),
+        ['"kK"'],
+        ['"\u212a"'],
+    ),
+    entry(
+        "compiled pattern, look-ahead",
+        matching(re.compile("^(?!admin)[a-z]+$")),
+        ['"user"'],
+        ['"admin"'],
+    ),
+    entry(
+        "compiled pattern, look-behind", matching(re.compile("^[a-z]+(?<!x)$")), ['"ab"'], ['"ax"']
+    ),
     entry("compiled pattern, possessive", matching(re.compile("^a++b$")), ['"aab"'], ['"aa"']),
-    entry("compiled pattern, class syntax of Rust", matching(re.compile("^[a&b|c]+$")), ['"a&"'], ['"x"']),
-    entry("compiled pattern, \\s of Python", matching(re.compile(r"^\S\s$")), ['"a "'], ['"ab"', '"\\u001c "']),
+    entry(
+        "compiled pattern, class syntax of Rust",
+        matching(re.compile("^[a&b|c]+$")),
+        ['"a&"'],
+        ['"x"'],
+    ),
+    entry(
+        "compiled pattern, \\s of Python",
+        matching(re.compile(r"^\S\s$")),
+        ['"a "'],
+        ['"ab"', '"\\u001c "'],
+    ),
 )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from type_catalogue.entry import Entry
-from type_catalogue.readers import machine_of, reader_of, refusal
 from type_draws import Draws
 from type_probes import admitted_probes
 
 from state_machines import JsonSchemaStateMachine
+from type_catalogue.entry import Entry
+from type_catalogue.readers import machine_of, reader_of, refusal
 
 __all__ = ["PROBES", "Verdict", "admitted_texts", "judge", "wrong_facts"]
 
-PROBES = 15
+PROBES = 10
 """Probes a random walk. Few of them are admitted."""
 
 
@@ -84,7 +85,9 @@ def admitted_texts(machine: JsonSchemaStateMachine, entry: Entry, count: int) ->
     texts = dict.fromkeys(Draws(machine, entry.key).texts(count))
     yield from texts
     known = [*entry.instances, *entry.refusals, *texts][: 8 + len(entry.instances)]
-    for text in admitted_probes(machine, known, Random(entry.key), count * PROBES):
+    # The masks of unique items exclude all earlier ones, so each text takes milliseconds.
+    probes = count * PROBES // (4 if '"uniqueItems"' in json.dumps(machine.schema) else 1)
+    for text in admitted_probes(machine, known, Random(entry.key), probes):
         if text not in texts:
             yield text
 
