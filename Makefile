@@ -44,7 +44,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -60,6 +60,7 @@ help:
 	@echo "make screenshots   the screenshots in docs/images, with Chromium"
 	@echo "make data          MaskBench for the tests (MASKBENCH=path/to/jsonschemabench)"
 	@echo "make ledgers       compute the conformance ledgers again"
+	@echo "make test-js-readers  zod, valibot, TypeBox and arktype read texts under the masks of their schemas"
 	@echo "make compat        run other projects' clients against the server (COMPAT_ARGS='instructor llm')"
 	@echo "make fuzz          search for failing schemas, generated and near those of MaskBench (FUZZ_ARGS for pytest)"
 	@echo "make release-check  build sdist and wheels, and try each in clean environments"
@@ -217,6 +218,11 @@ ledgers: $(INSTALLED)-dev
 # Each client is installed in an environment of its own, in the cache directory.
 compat: $(INSTALLED)-dev model
 	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/compat/run.py $(COMPAT_ARGS)
+
+# The libraries are installed in a temporary directory, at the versions in package.json; needs node and npm.
+READERS_ARGS ?=
+test-js-readers: $(INSTALLED)-dev
+	PYTHONPATH=tests/support $(BIN)/python tests/compat/js_validators/check.py $(READERS_ARGS)
 
 # The distributions in dist, and clean environments in which they are installed; needs PyPI.
 RELEASE_ARGS ?=

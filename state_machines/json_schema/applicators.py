@@ -211,9 +211,7 @@ def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
 
     The specification asks for a non-empty array. Generators write an empty one for empty tuples.
     """
-    children = (
-        location.child(schema, "prefixItems", index) for index, schema in enumerate(value)
-    )
+    children = (location.child(schema, "prefixItems", index) for index, schema in enumerate(value))
     terms = _terms(children, evaluator)
     is_open = location.schema.keys().isdisjoint(("items", "unevaluatedItems", "contains"))
     return restrict_one_type(ArrayShape(prefix=tuple(terms), lists_items=is_open))

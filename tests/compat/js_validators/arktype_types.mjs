@@ -128,4 +128,9 @@ export const types = {
   lowerMorph: type("string.lower"),
   parse: type("string.numeric.parse"),
   parseDate: type("string.date.parse"),
+
+  // What docs/reader-schemas.md recommends. No text may be refused.
+  "instead of maximum lengths": type("string <= 3").and(/^[\u0000-\ud7ff\ue000-\uffff]*$/),
+  "instead of a divisor": type("number % 3").and("-9007199254740991 <= number <= 9007199254740991"),
+  "instead of url": type(/^https:\/\/([a-z][a-z0-9]*\.)+[a-z]+(\/[\w.~\/-]*)?$/).and("string.url"),
 };

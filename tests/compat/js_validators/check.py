@@ -21,9 +21,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ class Entry:
     Attributes:
         library: The library.
         name: The type.
-        target: The target of the conversion; ``*`` for all.
+        target: The targets of the conversion, separated by ", "; ``*`` for all.
         reason: Why.
         text: A text that the masks admit and the type refuses; empty if the schema is refused.
     """
@@ -157,53 +156,52 @@ def write_ledger(entries: Sequence[Entry]) -> None:
     LEDGER.write_text("".join(lines), encoding="utf-8")
 
 
-def entry_of(entries: Sequence[Entry], each: Emitted) -> Entry | None:
-    """Return the entry of a type and target."""
-    return next(
-        (
-            entry
-            for entry in entries
-            if (entry.library, entry.name) == (each.library, each.name)
-            and entry.target in ("*", each.target)
-            and bool(entry.text) == (each.machine is not None)
-        ),
-        None,
-    )
+def is_of(entry: Entry, each: Emitted) -> bool:
+    """Whether an entry is about a type and its target."""
+    is_target = entry.target == "*" or each.target in entry.target.split(", ")
+    return is_target and (entry.library, entry.name) == (each.library, each.name)
 
 
-def check(directory: Path, names: Sequence[str], count: int) -> tuple[list[Emitted], list[Emitted]]:
-    """Return all schemas with the drawn texts that are refused, and those of the ledger's texts."""
+def is_listed(entries: Sequence[Entry], each: Emitted) -> bool:
+    """Whether the ledger lists the refused schema, or the refused texts, of a type."""
+    return any(is_of(entry, each) and bool(entry.text) != bool(each.error) for entry in entries)
+
+
+def check(directory: Path, names: Sequence[str], count: int) -> tuple[list[Emitted], list[Entry]]:
+    """Return all schemas, with the drawn texts that are refused, and the stale entries."""
     schemas = list(compiled(run_node(directory, "emit"), names))
     types = [each for each in schemas if is_read_back(each)]
-    texts = [list(drawn(each, count)) for each in types]
-    read_texts(directory, types, texts)
-    listed = []
+    read_texts(directory, types, [list(drawn(each, count)) for each in types])
+    examples = []
+    stale = []
     for entry in read_ledger():
-        found = [each for each in types if entry_of([entry], each) is entry and entry.text]
-        for each in found[:1]:
-            assert each.machine is not None
-            again = Emitted(each.library, each.name, entry.target, each.schema, each.machine)
-            if not each.machine.matches(entry.text):
-                again.error = "not admitted"
-            listed.append(again)
-            again.refused = [(entry.text, "")]
-    texts = [[text for text, _ in each.refused] for each in listed]
-    for each in listed:
-        each.refused = []
-    read_texts(directory, listed, texts)
-    return schemas, listed
+        same = [each for each in schemas if is_of(entry, each)]
+        found = next((each for each in same if bool(each.error) != bool(entry.text)), None)
+        if found is None:
+            stale.extend([entry] if same else [])
+        elif found.machine is not None:
+            if found.machine.matches(entry.text):
+                examples.append((entry, replace(found, refused=[])))
+            else:
+                stale.append(entry)
+    read_texts(directory, [each for _, each in examples], [[entry.text] for entry, _ in examples])
+    stale += [entry for entry, each in examples if not each.refused]
+    return schemas, stale
 
 
 def report(schemas: Sequence[Emitted]) -> None:
-    """Print the number of types by library: all, and those that refuse an admitted text."""
-    types: Counter[str] = Counter()
-    refusing: Counter[str] = Counter()
-    for library, name in dict.fromkeys((each.library, each.name) for each in schemas):
-        of_type = [each for each in schemas if (each.library, each.name) == (library, name)]
-        types[library] += 1
-        refusing[library] += bool(of_type[0].refused)
-    for library, number in types.items():
-        print(f"{library}: {refusing[library]} of {number} types refuse an admitted text")
+    """Print the numbers of each library, for the first target of a type."""
+    first: dict[tuple[str, str], Emitted] = {}
+    for each in schemas:
+        first.setdefault((each.library, each.name), each)
+    for library in dict.fromkeys(each.library for each in schemas):
+        types = [each for each in first.values() if each.library == library]
+        refusing = sum(bool(each.refused) for each in types)
+        refused = sum(bool(each.error) for each in schemas if each.library == library)
+        print(
+            f"{library}: {refusing} of {len(types)} types refuse an admitted text, "
+            f"{refused} of {sum(each.library == library for each in schemas)} schemas are refused"
+        )
 
 
 def main() -> int:
@@ -220,24 +218,21 @@ def main() -> int:
         directory = Path(os.environ.get("JS_READERS", name))
         if directory == Path(name):
             installed(directory)
-        schemas, listed = check(directory, arguments.names, arguments.count)
+        schemas, stale = check(directory, arguments.names, arguments.count)
     # Messages may end in half a surrogate pair.
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     report(schemas)
     entries = read_ledger()
     missing: list[Entry] = []
     for each in schemas:
-        if entry_of([*entries, *missing], each) is None and (each.error or each.refused):
+        if (each.error or each.refused) and not is_listed([*entries, *missing], each):
             text, problem = each.refused[0] if each.refused else ("", each.error)
             print(f"NOT LISTED {each.library}: {each.name} ({each.target}): {text} {problem}")
             missing.append(Entry(each.library, each.name, "*", "?", text))
-    stale = [each for each in listed if each.error or not each.refused]
-    for each in stale:
-        print(f"STALE {each.library}: {each.name} {each.error}")
+    for entry in stale:
+        print(f"STALE {entry.library}: {entry.name} ({entry.target}): {entry.text}")
     if arguments.write:
-        gone = {(each.library, each.name, each.target) for each in stale}
-        kept = [each for each in entries if (each.library, each.name, each.target) not in gone]
-        write_ledger([*kept, *missing])
+        write_ledger([*(entry for entry in entries if entry not in stale), *missing])
     return 1 if missing or stale else 0
 
 

@@ -82,6 +82,11 @@ export function typesOf(Type) {
     "default": Type.Object({ a: Type.String({ default: "x" }) }),
     ...Object.fromEntries(all.map((name) => [`format ${name}`, Type.String({ format: name })])),
   };
+  // What docs/reader-schemas.md recommends. No text may be refused.
+  Object.assign(types, {
+    "instead of maxLength": Type.String({ maxLength: 3, pattern: "^[\\u0000-\\ud7ff\\ue000-\\uffff]*$" }),
+    "instead of multipleOf": Type.Integer({ multipleOf: 3, minimum: -9007199254740991, maximum: 9007199254740991 }),
+  });
   if (Type.Not) {
     types.not = Type.Not(Type.String());
     types["not in an intersection"] = Type.Intersect([Type.Integer(), Type.Not(Type.Literal(3))]);

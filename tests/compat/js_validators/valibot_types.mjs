@@ -142,6 +142,17 @@ export const types = {
   // Recursion.
   tree,
   chain,
+
+  // What docs/reader-schemas.md recommends. No text may be refused.
+  "instead of isoTime": string(v.regex(/^([01]\d|2[0-3]):[0-5]\d$/)),
+  "instead of isoDateTime": string(v.regex(/^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3]):[0-5]\d$/)),
+  "instead of isoTimestamp": string(v.isoTimestamp(), v.regex(/T..:..:[0-5]\d(\.\d{1,9})?Z$/)),
+  "instead of email": string(v.email(), v.regex(/^[a-z0-9]+([._+-][a-z0-9]+)*@([a-z0-9]+\.)+[a-z]{2,}$/)),
+  "instead of url": string(v.url(), v.regex(/^https:\/\/([a-z][a-z0-9]*\.)+[a-z]+(\/[\w.~\/-]*)?$/)),
+  "instead of ipv6": string(v.ipv6(), v.regex(/^[^.]*$/)),
+  "instead of base64": string(v.base64(), v.regex(/^([A-Za-z\d+\/]{4})*([A-Za-z\d+\/]{2}==|[A-Za-z\d+\/]{3}=)?$/)),
+  "instead of maxLength": string(v.maxLength(3), v.regex(/^[\u0000-\ud7ff\ue000-\uffff]*$/)),
+  "instead of multipleOf": number(v.safeInteger(), v.multipleOf(5)),
 };
 
 // The converter refuses these; `errorMode: "ignore"` converts them without the action.

@@ -259,4 +259,12 @@ export const types = {
   "default": z.string().default("x"),
   "nonoptional": z.object({ a: z.nonoptional(z.string().optional()) }),
   "apply overwrite": z.string().overwrite((text) => text.slice(1)).min(2),
+
+  // What docs/reader-schemas.md recommends. No text may be refused.
+  "instead of trim": z.string().trim().regex(/\S/).min(1),
+  "instead of the flag i": z.string().regex(/^[A-Za-z]+$/),
+  "instead of .": z.string().regex(/^[\u0000-\ud7ff\ue000-\uffff]$/),
+  "instead of url": z.url().regex(/^https:\/\/([a-z][a-z0-9]*\.)+[a-z]+(\/[\w.~\/-]*)?$/),
+  "instead of int keys": z.record(z.string().regex(/^(0|[1-9]\d{0,8})$/), z.string()),
+  "instead of pipe": z.string().max(3).pipe(z.string().max(3)),
 };
