@@ -18,6 +18,7 @@ Observed with pydantic 2.14.4 (pydantic-core 2.50.5), msgspec 0.22 and email-val
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 from state_machines import identifier_formats as formats
@@ -78,19 +79,8 @@ def ip(
     versions = (4, 6) if version is None else (version,)
     if any((each, kind) not in _ADDRESSES for each in versions):
         raise ValueError(f"no kind of address is {kind!r} of version {version!r}")
-    return union(_ip(each, kind, canonical) for each in versions)
-
-
-def _ip(version: int, kind: str, canonical: bool) -> Node:
-    language = full_match(_ADDRESSES[version, kind]())
-    if not canonical:
-        return language
-    parts = [language]
-    if kind != "address":
-        parts.append(full_match(".*/.*"))
-    if version == 6:
-        parts.append(full_match(rf"{_WRITTEN_6}(?:/[0-9]+)?"))
-    return intersection(parts)
+    patterns = _WRITTEN if canonical else _ADDRESSES
+    return union(full_match(patterns[each, kind]()) for each in versions)
 
 
 _ADDRESSES: Mapping[tuple[int, str], Callable[[], str]] = {
@@ -117,6 +107,25 @@ _WRITTEN_6 = any_of(
     )
 )
 """Addresses as ``ipaddress`` writes them, a part: no single group is zero."""
+
+_LENGTH_6 = "(?:[1-9]?[0-9]|1[01][0-9]|12[0-8])"
+_WRITTEN: Mapping[tuple[int, str], Callable[[], str]] = {
+    (4, "address"): lambda: formats.IPV4,
+    (6, "address"): lambda: _WRITTEN_6,
+    (4, "interface"): lambda: f"{formats.IPV4}/(?:[12]?[0-9]|3[0-2])",
+    (6, "interface"): lambda: f"{_WRITTEN_6}/{_LENGTH_6}",
+    (4, "network"): partial(formats.network_4, has_length=True),
+    (6, "network"): lambda: any_of(
+        (f"{_WRITTEN_6}/128", f"::/{_LENGTH_6}", *map(_whole_groups, range(1, 7)))
+    ),
+}
+"""The regular expression of each kind of address as ``ipaddress`` writes it, or a part of it."""
+
+
+def _whole_groups(groups: int) -> str:
+    """Return the networks that have no other bits than those of some groups."""
+    lengths = any_of(str(length) for length in range(16 * groups, 129))
+    return rf"{_GROUP}(?::{_GROUP}){{{groups - 1}}}::/{lengths}"
 
 
 def email(*, canonical: bool = False) -> Node:
