@@ -10,8 +10,8 @@ Observed with pydantic 2.14.4 (pydantic-core 2.50.5), msgspec 0.22 and email-val
 * ``email``: letters, digits and the other characters of an atom of RFC 5322 in the local part, at
   most 64; a domain of at least two labels, at most 189 characters. The last label has letters at
   its ends and is no special-use name of email-validator. Letters of :data:`NON_ASCII` may be in the
-  local part and in labels but the last. Left out: names, white space, quoted local parts, A-labels
-  (``xn--``); address literals are refused.
+  local part, and in labels but the last of a domain of at most 40 characters. Left out: names,
+  white space, quoted local parts, A-labels (``xn--``); address literals are refused.
 * ``name_email``: ``Name <address>`` with words or a quoted string as the name, or the address.
 """
 
@@ -38,6 +38,9 @@ _HEX = "[0-9A-Fa-f]"
 _SPECIAL_USE = ("arpa", "invalid", "local", "localhost", "onion", "test")
 _MAX_DOMAIN = 189
 """Characters of a domain that leave room for a local part: an address has at most 254."""
+
+_MAX_NON_ASCII_DOMAIN = 40
+"""Characters of a domain with such labels: its A-labels have four to five times as many."""
 
 _MAX_LOCAL_PART = 64
 _MAX_NON_ASCII_LABEL = 10
@@ -143,11 +146,14 @@ def _domain(canonical: bool) -> Node:
     """Return domains without A-labels, and without special-use names."""
     letter = "a-z" if canonical else "A-Za-z"
     label = _label(f"[0-9{letter}]", f"[0-9{letter}]")
-    if not canonical:
-        label = rf"(?:{label}|[0-9{letter}{NON_ASCII}]{{1,{_MAX_NON_ASCII_LABEL}}})"
     special = "|".join("".join(f"[{mark}{mark.upper()}]" for mark in name) for name in _SPECIAL_USE)
     last = rf"(?!(?:{special})$){_label(f'[{letter}]', f'[0-9{letter}]')}"
-    return max_characters(_MAX_DOMAIN, full_match(rf"(?:{label}\.)+{last}"))
+    names = max_characters(_MAX_DOMAIN, full_match(rf"(?:{label}\.)+{last}"))
+    if canonical:
+        return names
+    label = rf"(?:{label}|[0-9{letter}{NON_ASCII}]{{1,{_MAX_NON_ASCII_LABEL}}})"
+    others = max_characters(_MAX_NON_ASCII_DOMAIN, full_match(rf"(?:{label}\.)+{last}"))
+    return union((names, others))
 
 
 def _label(end: str, other: str) -> str:
