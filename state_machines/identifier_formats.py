@@ -187,9 +187,13 @@ def _mailbox(more: str, domain: str) -> Node:
     )
 
 
-def network_4() -> str:
-    """An IPv4 network, as a regular expression."""
-    networks = [rf"{IPV4}(?:/32)?"]
+def network_4(*, has_length: bool = False) -> str:
+    """An IPv4 network, as a regular expression.
+
+    Args:
+        has_length: Whether the prefix length is written, although the network is one address.
+    """
+    networks = [rf"{IPV4}/32" if has_length else rf"{IPV4}(?:/32)?"]
     for length in range(32):
         whole, bits = divmod(length, 8)
         partial = any_of(str(value) for value in range(0, 256, 1 << (8 - bits)))

@@ -10,14 +10,15 @@ Observed with pydantic 2.14.4 (pydantic-core 2.50.5), msgspec 0.22 and email-val
 * ``email``: letters, digits and the other characters of an atom of RFC 5322 in the local part, at
   most 64; a domain of at least two labels, at most 189 characters. The last label has letters at
   its ends and is no special-use name of email-validator. Letters of :data:`NON_ASCII` may be in the
-  local part and in labels but the last. Left out: names, white space, quoted local parts, A-labels
-  (``xn--``); address literals are refused.
+  local part, and in labels but the last of a domain of at most 40 characters. Left out: names,
+  white space, quoted local parts, A-labels (``xn--``); address literals are refused.
 * ``name_email``: ``Name <address>`` with words or a quoted string as the name, or the address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 from state_machines import identifier_formats as formats
@@ -37,6 +38,9 @@ _HEX = "[0-9A-Fa-f]"
 _SPECIAL_USE = ("arpa", "invalid", "local", "localhost", "onion", "test")
 _MAX_DOMAIN = 189
 """Characters of a domain that leave room for a local part: an address has at most 254."""
+
+_MAX_NON_ASCII_DOMAIN = 40
+"""Characters of a domain with such labels: its A-labels have four to five times as many."""
 
 _MAX_LOCAL_PART = 64
 _MAX_NON_ASCII_LABEL = 10
@@ -78,19 +82,8 @@ def ip(
     versions = (4, 6) if version is None else (version,)
     if any((each, kind) not in _ADDRESSES for each in versions):
         raise ValueError(f"no kind of address is {kind!r} of version {version!r}")
-    return union(_ip(each, kind, canonical) for each in versions)
-
-
-def _ip(version: int, kind: str, canonical: bool) -> Node:
-    language = full_match(_ADDRESSES[version, kind]())
-    if not canonical:
-        return language
-    parts = [language]
-    if kind != "address":
-        parts.append(full_match(".*/.*"))
-    if version == 6:
-        parts.append(full_match(rf"{_WRITTEN_6}(?:/[0-9]+)?"))
-    return intersection(parts)
+    patterns = _WRITTEN if canonical else _ADDRESSES
+    return union(full_match(patterns[each, kind]()) for each in versions)
 
 
 _ADDRESSES: Mapping[tuple[int, str], Callable[[], str]] = {
@@ -118,6 +111,25 @@ _WRITTEN_6 = any_of(
 )
 """Addresses as ``ipaddress`` writes them, a part: no single group is zero."""
 
+_LENGTH_6 = "(?:[1-9]?[0-9]|1[01][0-9]|12[0-8])"
+_WRITTEN: Mapping[tuple[int, str], Callable[[], str]] = {
+    (4, "address"): lambda: formats.IPV4,
+    (6, "address"): lambda: _WRITTEN_6,
+    (4, "interface"): lambda: f"{formats.IPV4}/(?:[12]?[0-9]|3[0-2])",
+    (6, "interface"): lambda: f"{_WRITTEN_6}/{_LENGTH_6}",
+    (4, "network"): partial(formats.network_4, has_length=True),
+    (6, "network"): lambda: any_of(
+        (f"{_WRITTEN_6}/128", f"::/{_LENGTH_6}", *map(_whole_groups, range(1, 7)))
+    ),
+}
+"""The regular expression of each kind of address as ``ipaddress`` writes it, or a part of it."""
+
+
+def _whole_groups(groups: int) -> str:
+    """Return the networks that have no other bits than those of some groups."""
+    lengths = any_of(str(length) for length in range(16 * groups, 129))
+    return rf"{_GROUP}(?::{_GROUP}){{{groups - 1}}}::/{lengths}"
+
 
 def email(*, canonical: bool = False) -> Node:
     """Return the texts of e-mail addresses.
@@ -134,11 +146,14 @@ def _domain(canonical: bool) -> Node:
     """Return domains without A-labels, and without special-use names."""
     letter = "a-z" if canonical else "A-Za-z"
     label = _label(f"[0-9{letter}]", f"[0-9{letter}]")
-    if not canonical:
-        label = rf"(?:{label}|[0-9{letter}{NON_ASCII}]{{1,{_MAX_NON_ASCII_LABEL}}})"
     special = "|".join("".join(f"[{mark}{mark.upper()}]" for mark in name) for name in _SPECIAL_USE)
     last = rf"(?!(?:{special})$){_label(f'[{letter}]', f'[0-9{letter}]')}"
-    return max_characters(_MAX_DOMAIN, full_match(rf"(?:{label}\.)+{last}"))
+    names = max_characters(_MAX_DOMAIN, full_match(rf"(?:{label}\.)+{last}"))
+    if canonical:
+        return names
+    label = rf"(?:{label}|[0-9{letter}{NON_ASCII}]{{1,{_MAX_NON_ASCII_LABEL}}})"
+    others = max_characters(_MAX_NON_ASCII_DOMAIN, full_match(rf"(?:{label}\.)+{last}"))
+    return union((names, others))
 
 
 def _label(end: str, other: str) -> str:

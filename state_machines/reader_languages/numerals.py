@@ -25,13 +25,16 @@ back as they are. Of the others this is so with ``canonical``.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import gcd
 
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import concatenation, union
+from state_machines.grammar.lazy import reference
+from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.nodes import branch, concatenation, union
+from state_machines.grammar.symbols import code_points
 from state_machines.grammar.words import word_language
 from state_machines.reader_languages.arguments import Number, exact, tighter
-from state_machines.reader_languages.digits import MAX_DIGITS, signed
+from state_machines.reader_languages.digits import MAX_DIGITS, MINUS, signed
 from state_machines.regex import compile_pattern
 
 _SIGNIFICANT_DIGITS = 15
@@ -40,7 +43,6 @@ _SIGNIFICANT_DIGITS = 15
 _DECIMAL_PLACES = 28
 """Digits behind the point of a decimal without a limit; also the precision of its division."""
 
-_MAX_NUMERATOR = 2000
 _SHORTEST_FLOATS = (
     r"-?(?:0\.0|(?!-?(?:\.?[0-9]){16})[1-9][0-9]*\.(?:0|[0-9]*[1-9])|0\.(?!0000)[0-9]{0,14}[1-9])"
 )
@@ -203,24 +205,62 @@ def fraction(*, canonical: bool = False) -> Node:
     """Return the texts of fractions.
 
     Args:
-        canonical: Whether the fractions are integers, or in lowest terms with one of the
-            denominators that the last digit of the numerator decides about.
+        canonical: Whether the fractions are integers, or in lowest terms with a denominator of
+            :data:`_DENOMINATORS`.
     """
     whole = signed(None, None, 0)
     if not canonical:
-        return concatenation(
-            signed(None, None, 0),
-            compile_pattern(
-                rf"(?:/[1-9][0-9]{{0,{MAX_DIGITS - 1}}}|\.[0-9]{{1,{_DECIMAL_PLACES}}})?",
-                search=False,
-            ),
-        )
-    numerator = rf"-?(?:[1-9][0-9]{{0,{MAX_DIGITS - 2}}})?"
-    reduced = compile_pattern(
-        rf"{numerator}(?:[13579]/(?:2|4|8|16|32|64)|[1-46-9]/(?:5|25|125)|[1379]/10{{1,6}})",
-        search=False,
+        rest = rf"(?:/[1-9][0-9]{{0,{MAX_DIGITS - 1}}}|\.[0-9]{{1,{_DECIMAL_PLACES}}})?"
+        return concatenation(whole, compile_pattern(rest, search=False))
+    reduced = (
+        union((fractions, concatenation(MINUS, fractions)))
+        for fractions in map(_reduced, _DENOMINATORS)
     )
-    return union((whole, reduced))
+    return union((whole, *reduced))
+
+
+_DENOMINATORS = (*range(2, 13), 15, 16, 20, 25, 50, 100, 1000)
+_NUMERATOR_DIGITS = 15
+
+
+def _reduced(denominator: int) -> Node:
+    """Return the positive fractions in lowest terms with a denominator."""
+    return branch(
+        (
+            code_points(str(digit)),
+            _numerator(denominator, digit % denominator, _NUMERATOR_DIGITS - 1),
+        )
+        for digit in range(1, 10)
+    )
+
+
+def _numerator(denominator: int, residue: int, left: int) -> Node:
+    """Return the rest of a fraction.
+
+    Args:
+        denominator: The denominator.
+        residue: The numerator so far, modulo the denominator.
+        left: Largest number of digits that may follow.
+    """
+    is_reduced = gcd(residue, denominator) == 1
+    if left == 0 and not is_reduced:
+        return EMPTY
+
+    def make() -> Node:
+        steps = []
+        if is_reduced:
+            steps.append((code_points("/"), word_language((str(denominator),))))
+        if left:
+            steps += [
+                (
+                    code_points(str(digit)),
+                    _numerator(denominator, (residue * 10 + digit) % denominator, left - 1),
+                )
+                for digit in range(10)
+            ]
+        return branch(steps)
+
+    return reference(("numerator", denominator, residue, left), make, min_length=2)
 
 
 def complex_(*, canonical: bool = False) -> Node:

@@ -112,6 +112,7 @@ def datetime(
     tz: TimeZone = None,
     precision: Precision = "truncate",
     reader: Reader = "pydantic",
+    strict: bool = False,
     canonical: bool = False,
 ) -> Node:
     """Return the texts of dates with times.
@@ -124,13 +125,14 @@ def datetime(
         tz: Whether texts have an offset, or the offset in seconds; ``None`` for both.
         precision: How the reader treats more than six digits of a fraction.
         reader: The reader.
+        strict: Whether pydantic is strict, and reads no date alone.
         canonical: Whether the texts are those that the reader writes, with the offset ``Z``.
     """
     clock = _clock(precision, reader, canonical)
     mark = symbols(code_points("T") if canonical else _SEPARATORS)
     day = compile_pattern(DATE, search=False)
     local = concatenation(day, mark, compile_pattern(clock, search=False))
-    alone = day if reader == "pydantic" and not canonical else EMPTY
+    alone = EMPTY if reader != "pydantic" or strict or canonical else day
     bounds = _bounds(dt.datetime.fromisoformat, _since_start, ge=ge, gt=gt, le=le, lt=lt)
     return _with_offsets(local, alone, bounds, tz, _datetime_text, canonical=canonical)
 
