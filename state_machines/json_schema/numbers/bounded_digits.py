@@ -26,7 +26,8 @@ DIGITS = [code_points(ord("0") + digit) for digit in range(10)]
 DIGIT = symbols(code_points(ord("0"), ord("9")))
 ZEROS = repetition(symbols(DIGITS[0]), 0, None)
 _POSITIVE = symbols(code_points(ord("1"), ord("9")))
-_NOT_ZERO = concatenation(ZEROS, _POSITIVE, repetition(DIGIT, 0, None))
+_ANY_DIGITS = repetition(DIGIT, 0, None)
+_NOT_ZERO = concatenation(ZEROS, _POSITIVE, _ANY_DIGITS)
 
 
 class BoundedDigits(Node):
@@ -63,7 +64,10 @@ class BoundedDigits(Node):
         first = _digit(low, place) if low is not None else -1
         last = _digit(high, place) if high is not None else 10
         steps = []
-        for digit in range(max(first, 0), min(last, 9) + 1):
+        if first + 1 < last:
+            between = code_points(ord("0") + first + 1, ord("0") + last - 1)
+            steps.append((between, _ANY_DIGITS))
+        for digit in {first, last} - {-1, 10}:
             target = bounded_digits(
                 low if digit == first else None,
                 high if digit == last else None,

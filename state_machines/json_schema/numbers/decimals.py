@@ -45,9 +45,6 @@ POINT = symbols(_DOT)
 FRACTION = concatenation(POINT, repetition(DIGIT, 1, None))
 
 
-_FEW_TEXTS = 64
-"""Texts up to which :func:`texts_between` lists them."""
-
 _ZERO_END = End(Fraction(0), False)
 
 
@@ -294,41 +291,46 @@ def dense_magnitudes(low: End, high: End | None, excluded_steps: Collection[Frac
     return _scaled(grid, least, most)
 
 
-def texts_between(low: End, high: End, places: int) -> list[tuple[str, Node]] | None:
-    """Return the decimals between two close bounds by their first digits.
+def numbers_between(low: End, high: End, places: int) -> range:
+    """Return the decimals between two bounds by their first digits, as :func:`pointed` takes them.
 
     Args:
         low: The lower bound, at least 0.
         high: The upper bound.
         places: The digits after the point that are listed.
+    """
+    scale = 10**places
+    least, most = (split_decimal(end.value * scale)[0] for end in (low, high))
+    return range(least, most + 1)
 
-    Returns:
-        Texts with these digits, each with the language of what follows; ``None`` if they are many.
+
+def rest_between(low: End, high: End, places: int, number: int) -> Node:
+    """Return what follows the first digits of the decimals between two bounds.
+
+    Args:
+        low: The lower bound, at least 0.
+        high: The upper bound.
+        places: The digits after the point that are written.
+        number: One of :func:`numbers_between`.
     """
     scale = 10**places
     least, low_rest = split_decimal(low.value * scale)
     most, high_rest = split_decimal(high.value * scale)
-    if most - least > _FEW_TEXTS:
-        return None
-    texts = []
-    for number in range(least, most + 1):
-        at_low, at_high = number == least, number == most
-        rests = [
-            bounded_digits(
-                low_rest if at_low else None,
-                high_rest if at_high else None,
-                low_open=at_low and low.is_open,
-                high_open=at_high and high.is_open,
-                begun=begun,
-            )
-            for begun in (True, False)
-        ]
-        rest = rests[0]
-        if not places:
-            rest = concatenation(POINT, rests[1])
-            rest = optional(rest) if rests[0].nullable else rest
-        texts.append((pointed(number, places), rest))
-    return texts
+    at_low, at_high = number == least, number == most
+
+    def digits(*, begun: bool) -> Node:
+        return bounded_digits(
+            low_rest if at_low else None,
+            high_rest if at_high else None,
+            low_open=at_low and low.is_open,
+            high_open=at_high and high.is_open,
+            begun=begun,
+        )
+
+    if places:
+        return digits(begun=True)
+    rest = concatenation(POINT, digits(begun=False))
+    return optional(rest) if digits(begun=True).nullable else rest
 
 
 def pointed(number: int, places: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 from state_machines.budgets import spend
 from state_machines.grammar.lazy import Lazy
@@ -18,8 +19,9 @@ from state_machines.grammar.word_lists import word_list
 from state_machines.json_schema.numbers.decimal_grid import decimal_places
 from state_machines.json_schema.numbers.decimals import (
     dense_magnitudes,
+    numbers_between,
     pointed,
-    texts_between,
+    rest_between,
 )
 from state_machines.json_schema.numbers.doubles import End, above, below, nearest
 from state_machines.json_schema.numbers.exponents import (
@@ -33,7 +35,13 @@ from state_machines.json_schema.numbers.number_sets import exact
 _DISTINCT = 10**15
 """Decimals of up to 15 digits are different doubles."""
 
+_MAX_SHORT_PLACES = 300
+"""Places up to which doubles are not subnormal, so that they have 15 digits."""
+
 _SHORTEST_EXPONENT = len("e0")
+
+_FEW_TEXTS = 64
+"""Texts up to which the decimals of a double are listed by their first digits."""
 
 _MINUS = symbols(code_points("-"))
 
@@ -54,12 +62,15 @@ def every_spelling(numbers: Iterable[Fraction], *, has_exponents: bool = True) -
         texts = list(_short_texts(size, has_exponents=has_exponents))
         if not texts:
             for power in _powers(size, has_exponents=has_exponents):
-                found = _texts(size, power)
-                if found is None:
-                    language = _following(dense_magnitudes(*_ends(size, power)), power)
+                ends, places = _ends(size, power), _places(size, power)
+                found = numbers_between(*ends, places)
+                if found.stop - found.start > _FEW_TEXTS:
+                    language = _following(dense_magnitudes(*ends), power)
                     others += [concatenation(_MINUS, language) if s else language for s in signs]
-                else:
-                    texts += [(text, _following(rest, power)) for text, rest in found]
+                    continue
+                for number in found:
+                    rest = _following(rest_between(*ends, places, number), power)
+                    texts.append((pointed(number, places), rest))
         entries += [(sign + text, rest) for sign in signs for text, rest in texts]
     return union((word_list(entries), *others))
 
@@ -89,18 +100,14 @@ def _short_texts(double: float, *, has_exponents: bool) -> Iterator[tuple[str, N
         yield _entry(double, power - 1, 9, places)
 
 
-_MAX_SHORT_PLACES = 300
-"""Places up to which doubles are not subnormal, so that they have 15 digits."""
-
-
 def _entry(
     double: float, power: int | None, number: int, places: int, *, nullable: bool = False
 ) -> tuple[str, Node]:
-    text = pointed(number, places)
     rest = intern_node(
-        (RestOfDouble, double, power, text), lambda: RestOfDouble(double, power, text, nullable)
+        (RestOfDouble, double, power, number, places),
+        lambda: RestOfDouble(double, power, number, places, nullable),
     )
-    return text, rest
+    return pointed(number, places), rest
 
 
 class RestOfDouble(Lazy):
@@ -109,22 +116,26 @@ class RestOfDouble(Lazy):
     Attributes:
         double: The double, which is not negative.
         power: The power of ten that is written behind; ``None`` for none.
-        text: The first digits.
+        number: The first digits.
+        places: How many of these are behind the point.
     """
 
-    __slots__ = ("double", "power", "text")
+    __slots__ = ("double", "number", "places", "power")
 
-    def __init__(self, double: float, power: int | None, text: str, nullable: bool) -> None:
+    def __init__(
+        self, double: float, power: int | None, number: int, places: int, nullable: bool
+    ) -> None:
         shortest = _SHORTEST_EXPONENT if power is not None else 0 if nullable else 1
         super().__init__(nullable=nullable, min_length=shortest)
         self.double = double
         self.power = power
-        self.text = text
+        self.number = number
+        self.places = places
 
     def expand(self) -> Node:
         """Return the digits that follow, with the exponent."""
-        rest = dict(_texts(self.double, self.power) or ())[self.text]
-        return _following(rest, self.power)
+        ends = _ends(self.double, self.power)
+        return _following(rest_between(*ends, self.places, self.number), self.power)
 
 
 def _powers(double: float, *, has_exponents: bool) -> Iterator[int | None]:
@@ -137,6 +148,7 @@ def _powers(double: float, *, has_exponents: bool) -> Iterator[int | None]:
         yield from range(max(first, -MAX_NEGATIVE_EXPONENT), last + 1)
 
 
+@lru_cache(maxsize=1024)
 def _ends(double: float, power: int | None) -> tuple[End, End]:
     """Return the ends of the decimals of a double, or of the mantissas before a power of ten."""
     value, is_excluded = below(double)
@@ -144,10 +156,10 @@ def _ends(double: float, power: int | None) -> tuple[End, End]:
     return (low, high) if power is None else mantissa_ends(low, high, power)
 
 
-def _texts(double: float, power: int | None) -> list[tuple[str, Node]] | None:
-    """Return the decimals of a double by their first digits; ``None`` if they are many."""
-    written = exact(double) / (1 if power is None else Fraction(10) ** power)
-    return texts_between(*_ends(double, power), decimal_places(written))
+def _places(double: float, power: int | None) -> int:
+    """Return the digits after the point of a double, or of its mantissa before a power of ten."""
+    scale = 1 if power is None else Fraction(10) ** power
+    return decimal_places(exact(double) / scale)
 
 
 def _following(rest: Node, power: int | None) -> Node:
