@@ -24,7 +24,6 @@ from __future__ import annotations
 import json
 import math
 import operator
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -72,12 +71,7 @@ def _number(reader: MsgspecReader, info: inspect.FloatType) -> Schema:
 
 def _bounds(info: inspect.IntType | inspect.FloatType) -> Schema:
     bounds = {keyword: getattr(info, name) for name, keyword in _BOUNDS.items()}
-    return {
-        # JSON has no infinity: the limit of a double excludes the same numbers.
-        keyword: bound if math.isfinite(bound) else math.copysign(sys.float_info.max, bound)
-        for keyword, bound in bounds.items()
-        if bound is not None
-    }
+    return _given(bounds)
 
 
 def _multiples(info: inspect.FloatType) -> AcceptedMultiples:
