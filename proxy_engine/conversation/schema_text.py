@@ -22,6 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
+from state_machines.reader_languages import without_reader_languages
+
 SchemaInPrompt: TypeAlias = Literal["auto", "off", "outline", "json_schema"]
 
 MAX_CHARS = 8_000
@@ -118,7 +120,7 @@ def with_schema_text(messages: Sequence[Mapping[str, Any]], text: str) -> list[d
 
 def _described(schema: Any, form: SchemaInPrompt, max_chars: int) -> tuple[str, str]:
     if form == "json_schema":
-        text = json.dumps(schema, ensure_ascii=False)
+        text = json.dumps(without_reader_languages(schema), ensure_ascii=False)
         if len(text) <= max_chars:
             return "that matches this JSON Schema", text
     return "in this form", schema_outline(schema, max_chars)

@@ -71,6 +71,35 @@ class DecodedText(Node):
         return (*super().release(), self.body)
 
 
+class AsciiText(DecodedText):
+    """The words of ``body`` that are ASCII.
+
+    In JSON all other characters can be escaped. Each character of a free name leads to another
+    state, and there are a million characters.
+    """
+
+    __slots__ = ()
+
+    def compute_transitions(self) -> Transitions:
+        ascii_bytes = (1 << 0x80) - 1
+        return collect_transitions(
+            (CodePointSet(byte_ranges(leads)), ascii_text(target))
+            for symbols, target in self.body.transitions
+            if (leads := symbols & ascii_bytes)
+        )
+
+    def character_derivative(self, point: int) -> Node:
+        """Return the derivative by a code point."""
+        return ascii_text(self.body.derivative(point)) if point < 0x80 else EMPTY
+
+
+def ascii_text(body: Node) -> Node:
+    """Return the ASCII texts of a byte language as a language of code points."""
+    if body is EMPTY or body is EPSILON:
+        return body
+    return intern_node((AsciiText, id(body)), lambda: AsciiText(body))
+
+
 def decoded_text(body: Node) -> Node:
     """Return the texts of a byte language as a language of code points."""
     if body is EMPTY or body is EPSILON:

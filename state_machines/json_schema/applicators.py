@@ -207,8 +207,14 @@ def property_names(location: SchemaLocation, value: Any, evaluator: TermEvaluato
 
 
 def prefix_items(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
-    """``prefixItems``: the first items, one schema each (10.3.1.1)."""
-    terms = _terms(_subschemas(location, "prefixItems", value), evaluator)
+    """``prefixItems``: the first items, one schema each (10.3.1.1).
+
+    The specification asks for a non-empty array. Generators write an empty one for empty tuples.
+    """
+    children = (
+        location.child(schema, "prefixItems", index) for index, schema in enumerate(value)
+    )
+    terms = _terms(children, evaluator)
     is_open = location.schema.keys().isdisjoint(("items", "unevaluatedItems", "contains"))
     return restrict_one_type(ArrayShape(prefix=tuple(terms), lists_items=is_open))
 

@@ -251,9 +251,17 @@ def substring_of(location: SchemaLocation, value: Any, evaluator: TermEvaluator)
     return restrict_one_type(evaluator.sources.quotes(value, unit))
 
 
-def reader_language_(_: SchemaLocation, value: Any, __: TermEvaluator) -> ValueSet:
-    """``x-reader-language``: the string is one that a type's validator reads."""
-    return restrict_one_type(reader_language(value))
+def reader_language_(location: SchemaLocation, value: Any, evaluator: TermEvaluator) -> ValueSet:
+    """``x-reader-language``: the string is one that a type's validator reads.
+
+    In the language ``json`` it contains JSON of the adjacent ``contentSchema``.
+    """
+    if value != {"language": "json"}:
+        return restrict_one_type(reader_language(value))
+    if evaluator.json_texts is None:
+        raise UnsupportedSchemaError("JSON in strings of another JSON value")
+    content = location.child(location.schema.get("contentSchema", True), "contentSchema")
+    return restrict_one_type(evaluator.json_texts(evaluator.schema_ref(content)))
 
 
 def string_list(location: SchemaLocation, keyword: str, value: Any) -> list[str]:

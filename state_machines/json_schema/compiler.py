@@ -22,6 +22,7 @@ from state_machines.errors import (
     UnsupportedSchemaError,
     check_choice,
 )
+from state_machines.grammar.decoding import ascii_text
 from state_machines.grammar.encoding import NUMBER, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
@@ -92,6 +93,8 @@ class Compilation:
     def __init__(self, schema: Any, options: SchemaOptions | None = None) -> None:
         options = options or SchemaOptions()
         self.evaluator = SchemaReader(options, QuoteSources(options.sources))
+        texts = self.translator(JSON_SYNTAXES["compact"])
+        self.evaluator.json_texts = lambda term: ascii_text(texts.value(term))
         with located_errors(None), step_budget(LIMITS.compile_steps):
             document = SchemaDocument(schema, options.registry, KEYWORD_NAMES_BY_VOCABULARY)
             self.schema = document.contents

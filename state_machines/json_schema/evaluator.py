@@ -90,6 +90,8 @@ class TermEvaluator(TermTable):
 
     Attributes:
         sources: As passed.
+        json_texts: Returns the JSON texts of a term's values, as a language of code points;
+            ``None`` if no string contains JSON.
     """
 
     def __init__(self, options: SchemaOptions, sources: QuoteSources) -> None:
@@ -97,6 +99,7 @@ class TermEvaluator(TermTable):
         self._options = options
         self._closed: dict[Term, ValueSet] = {}
         self.sources = sources
+        self.json_texts: Callable[[Term], Node] | None = None
         self._values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
         self._strings: dict[Term, Node] = {TRUE: ANY_TEXT, FALSE: EMPTY}
         self._is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}

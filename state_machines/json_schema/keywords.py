@@ -38,6 +38,7 @@ from state_machines.json_schema.value_sets import (
     disjoin,
     negate,
 )
+from state_machines.reader_languages import READER_LANGUAGE
 
 KeywordReader = Callable[[SchemaLocation, Any, TermEvaluator], ValueSet | Term]
 """Returns the values that a keyword alone admits, given its schema, its value and the evaluator.
@@ -53,7 +54,6 @@ _STRING = frozenset({"string"})
 _ARRAY = frozenset({"array"})
 _OBJECT = frozenset({"object"})
 
-READER_LANGUAGE = "x-reader-language"
 _READ_AS = frozenset({"format", "pattern", "minLength", "maxLength"})
 """The keywords that only describe a string whose language ``x-reader-language`` gives."""
 

@@ -9,6 +9,7 @@ program ordinarily writes are in the language; each module says which spellings 
 languages of one concept.
 """
 
+from state_machines.reader_languages.keyword import READER_LANGUAGE, without_reader_languages
 from state_machines.reader_languages.table import LANGUAGES, reader_language
 
-__all__ = ["LANGUAGES", "reader_language"]
+__all__ = ["LANGUAGES", "READER_LANGUAGE", "reader_language", "without_reader_languages"]

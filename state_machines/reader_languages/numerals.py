@@ -12,6 +12,7 @@ language       texts
 ``decimal``    plain decimals without leading zeros; ``NaN`` and ``Infinity`` if allowed
 ``fraction``   digits, and a denominator or digits behind a point
 ``complex``    a real part, an imaginary part with ``j``, or both
+``bytesize``   digits, or a number, a space or none, and a unit (``MB``, ``KiB``, ``kbit``, ``G``)
 =============  ===============================================================================
 
 Left out, although read: white space around a number, ``+``, ``_`` between digits, leading zeros,
@@ -235,3 +236,16 @@ def complex_(*, canonical: bool = False) -> Node:
     return compile_pattern(
         rf"-?{number}\+0j|(?:-?{number}[+\-])?{number}j|-{number}j|0j", search=False
     )
+
+
+def byte_size(*, canonical: bool = False) -> Node:
+    """Return the texts of ``pydantic.ByteSize``.
+
+    Args:
+        canonical: Whether the texts are numbers of bytes alone.
+    """
+    whole = "(?:0|[1-9][0-9]{0,17})"
+    if canonical:
+        return compile_pattern(whole, search=False)
+    unit = "(?:[KMGTPEkmgtpe]i?(?:[Bb](?:it)?)|[KMGTPEkmgtpe]|[Bb](?:it)?)"
+    return compile_pattern(rf"{whole}(?:(?:\.[0-9]{{1,9}})? ?{unit})?", search=False)

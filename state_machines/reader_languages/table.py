@@ -14,9 +14,11 @@ from state_machines.reader_languages import (
     addresses,
     durations,
     encodings,
+    json_texts,
     numerals,
     temporal,
     texts,
+    urls,
 )
 
 LANGUAGES: Mapping[str, Callable[..., Node]] = {
@@ -34,6 +36,7 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "ip": addresses.ip,
     "email": addresses.email,
     "name_email": addresses.name_email,
+    "url": urls.url,
     "int": numerals.int_,
     "float": numerals.float_,
     "bool": numerals.bool_,
@@ -41,6 +44,8 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "decimal": numerals.decimal,
     "fraction": numerals.fraction,
     "complex": numerals.complex_,
+    "bytesize": numerals.byte_size,
+    "json": json_texts.json,
 }
 """The languages by name. Each takes its arguments by keyword, all of them optional."""
 

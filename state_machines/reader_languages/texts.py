@@ -7,16 +7,16 @@ at the end, so that it decides about neither the pattern nor the length.
 
 * ``zoneinfo``: the keys of ``zoneinfo.available_timezones()`` on this machine.
 * ``python_pattern``: a subset of what ``re.compile`` reads: literal characters, escapes of ASCII
-  punctuation, classes, groups without options, quantifiers without bounds, alternatives. Left out:
-  ``{m,n}``, options, look-around, references.
+  punctuation, classes of letters, digits and their ranges, groups, quantifiers up to two digits,
+  alternatives. Left out: names of groups, options, look-around, references.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from inspect import signature
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any, Literal
-from unicodedata import category
 from zoneinfo import available_timezones
 
 from state_machines.grammar.boolean import intersection
@@ -25,6 +25,7 @@ from state_machines.grammar.nodes import concatenation, optional, repetition, sy
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.words import word_language
 from state_machines.regex import compile_pattern
+from state_machines.regex.unicode_classes import property_set
 
 WHITE_SPACE = CodePointSet(
     [
@@ -99,13 +100,15 @@ def _unchanged(case: str) -> CodePointSet:
     Letters of the other case are left out even if they have no counterpart: a later version of
     Unicode may add one.
     """
-    convert, letters = (str.lower, "Lu") if case == "lower" else (str.upper, "Ll")
-    changing = {letters, "Lt", "Cn", "Cs"}
-    return CodePointSet(
-        (point, point)
-        for point in range(0x110000)
-        if convert(character := chr(point)) == character and category(character) not in changing
+    names = (
+        ("Lu", "Lt", "Cn", "Uppercase", "Changes_When_Lowercased")
+        if case == "lower"
+        else ("Ll", "Lt", "Cn", "Lowercase", "Changes_When_Uppercased")
     )
+    changing = CodePointSet(())
+    for name in names:
+        changing |= property_set(name) or changing
+    return ~changing
 
 
 def path() -> Node:
@@ -121,9 +124,15 @@ def zone_info() -> Node:
 _NESTED_GROUPS = 3
 _LITERAL = r"[^\\^$.*+?()\[\]{}|\u{0}-\u{1F}]"
 _ESCAPED = r"\\[dDwWsStn.^$*+?()\[\]{}|\\/\-]"
-_CLASS_ITEM = r"(?:[0-9A-Za-z_ .,:;@#%+*/!?$()]|\\[dDwWsS\\\]\[^\-]|a-z|A-Z|0-9)"
-_ATOM = rf"(?:{_LITERAL}|{_ESCAPED}|\.|\[\^?{_CLASS_ITEM}+\])"
-_QUANTIFIER = r"[*+?]\??"
+_RANGES = "|".join(
+    f"{first}-[{first}-{letters[-1]}]"
+    for letters in (ascii_lowercase, ascii_uppercase, digits)
+    for first in letters
+)
+_CLASS_ITEM = rf"(?:[0-9A-Za-z_ .,:;@#%+*/!?$()]|\\[dDwWsS\\\]\[^\-]|{_RANGES})"
+_ATOM = rf"(?:{_LITERAL}|{_ESCAPED}|\.|\[\^?{_CLASS_ITEM}+-?\])"
+_BOUNDS = "|".join(f"{least},[{least}-9]" for least in range(10))
+_QUANTIFIER = rf"(?:[*+?]|\{{(?:[0-9]{{1,2}},?|{_BOUNDS}|[0-9],[1-9][0-9])\}})\??"
 
 
 def python_pattern() -> Node:

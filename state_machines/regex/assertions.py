@@ -3,6 +3,7 @@ r"""Assertions that the dialects define differently, as expressions of the synta
 from __future__ import annotations
 
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.regex.unicode_versions import without
 from state_machines.syntax_tree import (
     Characters,
     Choice,
@@ -71,7 +72,7 @@ def word_boundary(word: CodePointSet, negated: bool, disputed: CodePointSet) -> 
         negated: Whether the assertion is ``\B``.
         disputed: Characters that are of words for some readers only. They fulfil neither assertion.
     """
-    return WordBoundary(word & ~disputed, ~(word | disputed), negated)
+    return WordBoundary(without(word, disputed), without(~word, disputed), negated)
 
 
 def word_edge(edge: str, word: CodePointSet, disputed: CodePointSet) -> Expression:
@@ -82,7 +83,7 @@ def word_edge(edge: str, word: CodePointSet, disputed: CodePointSet) -> Expressi
         word: The word characters.
         disputed: Characters that are of words for some readers only.
     """
-    certain, possible = word & ~disputed, word | disputed
+    certain, possible = without(word, disputed), word | disputed
     match edge:
         case "start":
             return Series((not_after(possible), before(certain)))

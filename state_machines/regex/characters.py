@@ -66,10 +66,12 @@ class CharacterReader(TextReader):
     def dispute(
         self, name: str, value: str | None = None, sure: CodePointSet = unicode_versions.NOTHING
     ) -> None:
-        """Note that the class that is being read depends on a property, but for ``sure`` members."""
+        """Note that the class depends on a property, except for its ``sure`` members."""
         found = unicode_versions.disputed(name, value)
         if found:
-            self.disputed = self.disputed | (found & ~sure)
+            if sure:
+                found = found & ~sure
+            self.disputed = (self.disputed | found) if self.disputed else found
 
     def agreed(self, members: CodePointSet) -> CodePointSet:
         """Return the members of a complete class that are so for all readers.
@@ -79,7 +81,7 @@ class CharacterReader(TextReader):
         disputed, self.disputed = self.disputed, unicode_versions.NOTHING
         if not disputed:
             return members
-        return members | disputed if self.is_denied else members & ~disputed
+        return members | disputed if self.is_denied else unicode_versions.without(members, disputed)
 
     # Escapes
 

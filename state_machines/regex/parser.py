@@ -51,6 +51,9 @@ from state_machines.text_reader import REPETITION_MARKS
 NO_PART = Series(())
 """A part without effect, such as a flag."""
 
+_SYNTAX_CHARACTERS = frozenset(r"([\.^$]*+?{")
+"""Characters that begin more than themselves."""
+
 _SHOWN = 60
 """Characters beside a lone bracket that are searched for signs of another dialect."""
 
@@ -105,6 +108,10 @@ class PatternReader(CharacterReader):
         """Return the assertion of ``^`` or ``$``."""
         return Start() if mark == "^" else End()
 
+    def closing_bracket(self, position: int) -> Expression:
+        """Return what ``]`` stands for where it closes no class."""
+        return self.single(ord("]"))
+
     def lazy(self, start: int) -> None:
         """Judge a quantifier with ``?`` behind it. Its language is that of a greedy one."""
 
@@ -127,9 +134,10 @@ class PatternReader(CharacterReader):
     def concatenation(self) -> Expression:
         """Read the parts up to ``|``, ``)`` or the end."""
         parts: list[Expression] = []
+        text, end = self.text, len(self.text)
         while True:
             self.skip_ignored()
-            if self.at_end or self.text[self.position] in "|)":
+            if self.position >= end or text[self.position] in "|)":
                 return parts[0] if len(parts) == 1 else Series(tuple(parts))
             part = self.term()
             if part is not NO_PART:
@@ -139,11 +147,12 @@ class PatternReader(CharacterReader):
         start = self.position
         if self.at_end:
             return None
-        bounds = REPETITION_MARKS.get(self.text[start])
+        mark = self.text[start]
+        bounds = REPETITION_MARKS.get(mark)
         if bounds is not None:
             self.position += 1
         else:
-            braces = self.braces.match(self.text, start)
+            braces = self.braces.match(self.text, start) if mark == "{" else None
             if braces is None:
                 return None
             self.position = braces.end()
@@ -163,7 +172,10 @@ class PatternReader(CharacterReader):
 
     def atom(self) -> Expression:
         start = self.position
-        match character := self.next_character():
+        character = self.next_character()
+        if character not in _SYNTAX_CHARACTERS:
+            return self.single(ord(character))
+        match character:
             case "(":
                 return self.group(start)
             case "[":
@@ -176,6 +188,8 @@ class PatternReader(CharacterReader):
                 return Characters(self.any_character)
             case "^" | "$":
                 return self.anchor(character)
+            case "]":
+                return self.closing_bracket(start)
             case "*" | "+" | "?":
                 self.invalid("a quantifier with nothing to repeat", start)
             case "{":
@@ -186,7 +200,8 @@ class PatternReader(CharacterReader):
         return self.single(ord(character))
 
     def single(self, code_point: int) -> Expression:
-        return Characters(self.agreed(self.folded(code_points(code_point))))
+        members = code_points(code_point)
+        return Characters(self.agreed(self.folded(members)) if self.ignore_case else members)
 
     @contextmanager
     def nested(self, start: int) -> Iterator[None]:
@@ -229,15 +244,10 @@ class _Parser(PatternReader):
             self.ignore_case = True
         return super().parse()
 
-    def atom(self) -> Expression:
-        if self.peek("]"):
-            self.lone_bracket()
-        return super().atom()
-
-    def lone_bracket(self) -> NoReturn:
+    def closing_bracket(self, position: int) -> NoReturn:
         """Refuse a ``]`` that closes no class; say so if another dialect can have it there."""
-        first = max(0, self.position - _SHOWN)
-        before, around = self.text[first : self.position], self.text[first : self.position + _SHOWN]
+        first = max(0, position - _SHOWN)
+        before, around = self.text[first:position], self.text[first : position + _SHOWN]
         hint = "Write \\] for the character"
         if _EMPTY_CLASS.search(before):
             hint += r"; ECMA-262 reads [] and [^] as whole classes, and [\]…] is the class with ]"
@@ -245,7 +255,7 @@ class _Parser(PatternReader):
             hint += r"; ECMA-262 has no [:alpha:], but \p{Alphabetic}, or a-zA-Z in a class"
         elif _SET_OPERATOR.search(before):
             hint += "; ECMA-262 has no classes inside classes and no && or -- with the flag u"
-        self.invalid("a ] that closes no class", hint=hint)
+        self.invalid("a ] that closes no class", position, hint)
 
     def alternation(self) -> Expression:
         branches: list[Expression] = []

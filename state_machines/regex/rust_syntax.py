@@ -26,7 +26,6 @@ refused, and so are lazy quantifiers, whose meaning depends on what follows.
 from __future__ import annotations
 
 import re
-from typing import NoReturn
 
 from state_machines.budgets import spend
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
@@ -112,11 +111,10 @@ class _Parser(PatternReader):
     @property
     def any_character(self) -> CodePointSet:
         """Any character but a line end, with the flag ``s`` any."""
-        if "u" not in self.flags:
-            self.not_utf8(self.position - 1)
-        if "s" in self.flags:
-            return ANY_CODE_POINT
-        return ~CodePointSet.of("\r\n" if "R" in self.flags else "\n")
+        ends = CodePointSet.of("\r\n" if "R" in self.flags else "\n")
+        members = ANY_CODE_POINT if "s" in self.flags else ~ends
+        self.check_utf8(members, self.position - 1)
+        return members
 
     def anchor(self, mark: str) -> Expression:
         if "m" not in self.flags:
@@ -136,9 +134,10 @@ class _Parser(PatternReader):
             return members | (super().folded(members & ASCII) & ASCII)
         return super().folded(members)
 
-    def not_utf8(self, start: int) -> NoReturn:
-        """Refuse a set that has bytes outside of ASCII."""
-        self.invalid("a set without the flag u that is not of ASCII alone", start)
+    def check_utf8(self, members: CodePointSet, start: int) -> None:
+        """Refuse a set that has bytes outside of ASCII, which the flag ``u`` would forbid."""
+        if "u" not in self.flags and members & ~ASCII:
+            self.invalid("a set without the flag u that is not of ASCII alone", start)
 
     def term(self) -> Expression:
         """Read one part with its quantifiers."""
@@ -226,6 +225,7 @@ class _Parser(PatternReader):
             self.unsupported("a back-reference", start, "Repeat the text as a rule of its own")
         members = self.class_escape(start)
         if members is not None:
+            self.check_utf8(members, start)
             return Characters(self.agreed(members))
         return self.single(self.character_escape(start))
 
@@ -265,8 +265,7 @@ class _Parser(PatternReader):
         return members if letter.islower() else ~members
 
     def unicode_property(self, start: int) -> CodePointSet:
-        if "u" not in self.flags:
-            self.not_utf8(start)
+        self.check_utf8(ANY_CODE_POINT, start)
         found = _PROPERTY.match(self.text, self.position)
         if found is not None:
             self.position = found.end()
@@ -325,8 +324,7 @@ class _Parser(PatternReader):
                         result = (result | operand) & ~(result & operand)
         if negated:
             result = ~result
-        if "u" not in self.flags and result & ~ASCII:
-            self.not_utf8(start)
+        self.check_utf8(result, start)
         return result
 
     def leading_members(self) -> list[tuple[int, int]]:

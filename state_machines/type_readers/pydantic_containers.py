@@ -240,9 +240,7 @@ def chain(reader: PydanticReader, core: Core) -> Schema:
 
 def json_text(reader: PydanticReader, core: Core) -> Schema:
     """``Json``: a string that contains JSON."""
-    schema = reader.base(core)
-    content = schema.get("contentSchema", {})
-    return {**schema, **scalars.language("json", schema=content or None)}
+    return {**reader.base(core), **scalars.language("json")}
 
 
 def lax_or_strict(reader: PydanticReader, core: Core) -> Schema:

@@ -115,6 +115,6 @@ def listed_keys(core: Core) -> Any:
     return note(schema, LEFT_OUT, *(f"the key {name}" for name in lost)) if lost else schema
 
 
-def _key_validator(core: Mapping[str, Any]) -> SchemaValidator:
+def _key_validator(core: Core) -> SchemaValidator:
     """Return the validator of a dictionary whose keys are of a core schema."""
     return SchemaValidator({"type": "dict", "keys_schema": core})

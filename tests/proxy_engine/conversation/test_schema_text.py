@@ -43,6 +43,13 @@ def test_outline_and_json_schema() -> None:
     assert schema_text([], "outline") == ""
 
 
+def test_descriptions_lack_reader_languages() -> None:
+    day = {"type": "string", "format": "date"}
+    schema = {**day, "x-reader-language": {"language": "date", "ge": "2024-01-01"}}
+    for form in ("outline", "json_schema"):
+        assert schema_text([("", schema)], form) == schema_text([("", day)], form)
+
+
 def test_json_schema_that_is_too_long_becomes_an_outline() -> None:
     schema = {**SCHEMA, "$comment": "x" * 300}
     assert schema_text([("", schema)], "json_schema", max_chars=200) == OUTLINE
