@@ -7,6 +7,7 @@ msgspec or attrs.
 from __future__ import annotations
 
 import datetime
+import warnings
 from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import Any, Generic, Literal, TypeVar
@@ -126,20 +127,30 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
         InvalidResponseFormatError: The library has no schema for it.
         SchemaError: No JSON is read as a part of the type.
         MissingExtraError: The type needs msgspec, which is not installed.
+
+    A warning names each optional part, such as a choice or a property with a default, that is left
+    out since no JSON is read as it.
     """
+    kind = _MsgspecTypeReader if uses_msgspec(type) else _PydanticTypeReader
+    reader: TypeReader[Any]
     try:
-        if uses_msgspec(type):
-            return _MsgspecTypeReader(type, write_defaults=write_defaults)
-        return _PydanticTypeReader(type, write_defaults=write_defaults)
+        reader = kind(type, write_defaults=write_defaults)
     except MissingExtraError:
         raise
     except Exception as error:
         # A type's own code, called for its schema, may raise anything.
         hint = _HINT
-        if uses_msgspec(type, within_models=True) and not uses_msgspec(type):
+        if kind is _PydanticTypeReader and uses_msgspec(type, within_models=True):
             hint = _MIXED_HINT
         elif isinstance(error, SchemaError):
             raise
         raise InvalidResponseFormatError(
             f"{short_repr(type)} is not a response format: {error}", hint=hint
         ) from error
+    for part in reader.described.left_out:
+        # Shown once for each text, as Python's filter does by default.
+        warnings.warn(
+            f"answers of {short_repr(type)} have no {part.reason} (at #{part.pointer})",
+            stacklevel=2,
+        )
+    return reader

@@ -25,13 +25,12 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from fractions import Fraction
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import inspect
 
+from state_machines.reader_languages.multiples import AcceptedMultiples, multiples_by_remainder
 from state_machines.type_readers.marks import Schema
 from state_machines.type_readers.parts import distinct_numbers, language, listed
 
@@ -41,11 +40,6 @@ if TYPE_CHECKING:
 Row: TypeAlias = Callable[["MsgspecReader", Any], Schema]
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
-
-_SIGNIFICAND_BITS = 53
-_MAX_EXPONENT = 1023
-_LISTED_MULTIPLES = 32
-"""Multiples of a number that are listed on each side of zero."""
 
 
 def json_values(*values: Any) -> Iterator[Any]:
@@ -71,41 +65,19 @@ def _number(reader: MsgspecReader, info: inspect.FloatType) -> Schema:
     """``float``: numbers; different multiples are different doubles."""
     schema: Schema = {"type": "number", **_bounds(info)}
     if info.multiple_of is not None:
-        return {**schema, **_multiples(float(info.multiple_of))}
+        return {**schema, "allOf": [_multiples(info).schema()]}
     return distinct_numbers(schema) if reader.is_canonical else schema
 
 
 def _bounds(info: inspect.IntType | inspect.FloatType) -> Schema:
     bounds = {keyword: getattr(info, name) for name, keyword in _BOUNDS.items()}
-    return {
-        # JSON has no infinity: the limit of a double excludes the same numbers.
-        keyword: bound if math.isfinite(bound) else math.copysign(_LARGEST, bound)
-        for keyword, bound in bounds.items()
-        if bound is not None
-    }
+    return _given(bounds)
 
 
-_LARGEST = math.ldexp(2.0 - 2.0**-52, _MAX_EXPONENT)
-
-
-def _multiples(step: float) -> Schema:
-    """Return the keywords of the numbers whose doubles have no remainder by a double.
-
-    If the step is a short decimal, its multiples are those of JSON Schema, as long as all of them
-    are doubles. Of another step, such as 0.1, few multiples are doubles: these are listed.
-    """
-    exact = Fraction(step)
-    bits = exact.denominator.bit_length() - 1
-    odd = exact.numerator
-    while odd % 2 == 0:
-        odd, bits = odd // 2, bits - 1
-    if Fraction(repr(step)) == exact:
-        limit = math.ldexp(1.0, min(_SIGNIFICAND_BITS - bits, _MAX_EXPONENT))
-        return {"multipleOf": step, "allOf": [{"minimum": -limit, "maximum": limit}]}
-    odd_factors = range(1, min((1 << _SIGNIFICAND_BITS) // odd, _LISTED_MULTIPLES) + 1, 2)
-    factors = {factor << shift for factor in odd_factors for shift in range(_LISTED_MULTIPLES)}
-    positive = [float(exact * factor) for factor in nsmallest(_LISTED_MULTIPLES, factors)]
-    return {"enum": [0.0, *(sign * multiple for multiple in positive for sign in (1, -1))]}
+def _multiples(info: inspect.FloatType) -> AcceptedMultiples:
+    low = max(-math.inf if bound is None else bound for bound in (info.ge, info.gt))
+    high = min(math.inf if bound is None else bound for bound in (info.le, info.lt))
+    return multiples_by_remainder(float(info.multiple_of), low, high)
 
 
 def _decimal(reader: MsgspecReader, info: inspect.DecimalType) -> Schema:
@@ -271,16 +243,17 @@ def _number_names(info: inspect.FloatType) -> Any:
     bounds = {name: bound for name, bound in _arguments(info).items() if bound is not None}
     if info.multiple_of is None:
         return language("float", **bounds)
-    multiples = _multiples(float(info.multiple_of))
-    if "enum" not in multiples:
-        limit = multiples["allOf"][0]["maximum"]
-        bounds["ge"] = max(-limit, bounds.get("ge", -limit))
-        bounds["le"] = min(limit, bounds.get("le", limit))
+    multiples = _multiples(info)
+    if multiples.values is None:
+        bounds["ge"] = max(-multiples.limit, bounds.get("ge", -multiples.limit))
+        bounds["le"] = min(multiples.limit, bounds.get("le", multiples.limit))
         return language("float", **bounds, multiple_of=info.multiple_of)
-    found = [
-        each for each in multiples["enum"] if all(_HOLDS[n](each, b) for n, b in bounds.items())
+    names = [
+        repr(multiple)
+        for multiple in multiples.values
+        if all(_HOLDS[name](multiple, bound) for name, bound in bounds.items())
     ]
-    return listed([repr(each) for each in found]) if found else False
+    return listed(names) if names else False
 
 
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NewType, get_args, get_origin, get_type_hints
 
 _TYPE = type
 
@@ -43,10 +43,18 @@ def _parts(type: Any, within_models: bool) -> Iterator[Any]:
             continue
         seen.add(id(part))
         yield part
-        # The types of an alias, of `NewType`, and of a generic class with arguments.
-        inner = (getattr(part, name, None) for name in ("__value__", "__supertype__"))
-        stack.extend(each for each in (*inner, get_origin(part)) if each is not None)
-        stack.extend((*get_args(part), *getattr(part, "__metadata__", ())))
+        stack.extend(get_args(part))
+        origin = get_origin(part)
+        if origin is Annotated:
+            stack.extend(part.__metadata__)
+        elif origin is not None:
+            # A generic class with arguments.
+            stack.append(origin)
+        elif isinstance(part, NewType):
+            stack.append(part.__supertype__)
+        elif _TYPE(part).__name__ == "TypeAliasType":
+            # Of `typing_extensions`, or of a later Python.
+            stack.append(part.__value__)
         if isinstance(part, _TYPE) and (within_models or not _is_of_pydantic(part)):
             stack.extend(_field_types(part))
 

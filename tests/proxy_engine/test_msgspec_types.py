@@ -51,6 +51,11 @@ class Dog(Struct, tag="dog", rename="camel"):
     bark_volume: Literal["low", "high"]
 
 
+class Partly(Struct):
+    a: int
+    b: complex = 1j
+
+
 class Never(Struct):
     a: bool
 
@@ -151,6 +156,12 @@ def test_pydantic_model_in_a_struct_is_an_error() -> None:
     with pytest.raises(UnsatisfiableSchemaError, match="Model") as caught:
         type_reader(Mixed)
     assert caught.value.pointer == "/properties/model"
+
+
+def test_property_that_no_json_is_read_as_is_left_out_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="the property 'b'"):
+        reader = type_reader(Partly)
+    assert reader.read('{"a": 1}') == Partly(1)
 
 
 def test_unsupported_union_is_an_error() -> None:

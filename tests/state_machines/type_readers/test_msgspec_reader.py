@@ -8,12 +8,12 @@ import enum
 import uuid
 from collections.abc import Hashable, Iterable
 from decimal import Decimal
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.errors import UnsatisfiableSchemaError
@@ -488,13 +488,23 @@ def test_type_that_msgspec_does_not_support_is_an_error(kind: Any) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [Cat, Cat | None, list[Cat], Box[int], meta(int, ge=1), Record, list[Record], msgspec.Raw],
+    [
+        *(Cat, Cat | None, list[Cat], Box[int], Box, meta(int, ge=1), Record, list[Record]),
+        *(msgspec.Raw, NewType("Pet", Cat), TypeAliasType("Pets", list[Cat]), dict[str, Cat]),
+    ],
 )
 def test_types_of_msgspec_and_attrs_are_recognised(kind: Any) -> None:
     assert uses_msgspec(kind)
 
 
-@pytest.mark.parametrize("kind", [int, Plain, Movie, Point, list[Any], Colour, "Cat", None, {}])
+class Anything:
+    def __getattr__(self, name: str) -> Anything:
+        return Anything()
+
+
+@pytest.mark.parametrize(
+    "kind", [int, Plain, Movie, Point, list[Any], Colour, "Cat", None, {}, Anything()]
+)
 def test_other_types_are_not_those_of_msgspec(kind: Any) -> None:
     assert not uses_msgspec(kind)
 
