@@ -51,6 +51,9 @@ class _WordList:
         "_lengths",
         "different_ends",
         "ends",
+        "has_boolean_end",
+        "longest_end",
+        "shortest_end",
         "texts",
     )
 
@@ -61,6 +64,10 @@ class _WordList:
         self._bounds: dict[tuple[int, int], tuple[int, int]] = {}
         self._common: dict[tuple[int, int], int] = {}
         self.different_ends = frozenset((ends,) if isinstance(ends, Node) else ends)
+        longest = {end.max_length for end in self.different_ends}
+        self.longest_end = None if None in longest else max(filter(None, longest), default=0)
+        self.shortest_end = min(end.min_length for end in self.different_ends)
+        self.has_boolean_end = any(end.boolean for end in self.different_ends)
 
     def end(self, index: int) -> Node:
         """Return the node that follows a word."""
@@ -178,14 +185,12 @@ class ListedTexts(Node):
         self, words: _WordList, first: int, last: int, depth: int, *, nullable: bool
     ) -> None:
         shortest, longest = words.bounds(first, last)
-        bounds = {end.max_length for end in words.different_ends}
-        longest_end = None if None in bounds else max(filter(None, bounds), default=0)
-        shortest_end = min(end.min_length for end in words.different_ends)
+        longest_end = words.longest_end
         super().__init__(
             nullable=nullable,
-            min_length=0 if nullable else shortest - depth + shortest_end,
+            min_length=0 if nullable else shortest - depth + words.shortest_end,
             max_length=None if longest_end is None else longest - depth + longest_end,
-            boolean=any(end.boolean for end in words.different_ends),
+            boolean=words.has_boolean_end,
         )
         self.words = words
         self.first = first

@@ -220,6 +220,11 @@ def test_few_doubles_between_two_bounds(
         ({"minimum": 0}, ["0", "0.0"], ["-0.0", "-0." + "0" * 330 + "1"]),
         ({"minimum": 18}, ["18", "18.0"], ["17.99999999999999999999", "17"]),
         ({"type": "integer", "exclusiveMinimum": 2**53}, [str(2**53 + 2)], [str(2**53 + 1)]),
+        (
+            {"type": "integer", "exclusiveMinimum": 2**53, "allOf": [{"minimum": 2**53 + 1}]},
+            [str(2**53 + 2)],
+            [str(2**53 + 1)],
+        ),
         ({"type": "integer", "maximum": 2**63 - 1}, [str(2**63 - 1)], [str(2**63)]),
         ({"minimum": 0.1, "maximum": 0.1}, ["0.1", "0.100"], ["0.10000000000000000001", "1e-1"]),
         (

@@ -184,15 +184,15 @@ class Interval:
     def __and__(self, other: Interval) -> Interval:
         both = (self, other)
         lows = [(each.low, each.low_open) for each in both if each.low is not None]
-        low, low_open = max(lows, default=(None, False))
-        highs = [(each.high, not each.high_open) for each in both if each.high is not None]
-        high, high_closed = min(highs, default=(None, True))
+        low, low_open = max(lows, key=_low_order, default=(None, False))
+        highs = [(each.high, each.high_open) for each in both if each.high is not None]
+        high, high_open = min(highs, key=_high_order, default=(None, False))
         if self.step is None or other.step is None:
             step = self.step or other.step
         else:
             step = least_common_multiple(self.step, other.step)
         excluded_steps = self.excluded_steps | other.excluded_steps
-        common = Interval(low, high, low_open, not high_closed, step, excluded_steps)
+        common = Interval(low, high, low_open, high_open, step, excluded_steps)
         if self.step is None or other.step is None or step is None or step <= LARGEST:
             return common
         # Zero is the only finite multiple. Without this case, steps grow without bound.
@@ -220,6 +220,17 @@ class Interval:
             parts.append(replace(bounds, excluded_steps=frozenset({self.step})))
         parts.extend(replace(bounds, step=step) for step in self.excluded_steps)
         return parts
+
+
+def _low_order(bound: tuple[Fraction, bool]) -> tuple[Fraction, bool]:
+    """Order lower bounds, each with whether it is excluded: the last one implies the others."""
+    return bound if is_short(bound[0]) else lower_end(*bound)
+
+
+def _high_order(bound: tuple[Fraction, bool]) -> tuple[Fraction, bool]:
+    """Order upper bounds, each with whether it is excluded: the first one implies the others."""
+    value, is_open = bound if is_short(bound[0]) else upper_end(*bound)
+    return value, not is_open
 
 
 def _is_multiple(number: Fraction, step: Fraction) -> bool:

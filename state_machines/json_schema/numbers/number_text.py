@@ -9,6 +9,8 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
   one digit from 1 to 9 before the point and an exponent from -:data:`MAX_NEGATIVE_EXPONENT` to
   :data:`MAX_EXPONENT`. If a schema has a bound of at least 1e308, the numbers from there to the
   largest double are included; otherwise the bound on the exponent keeps a number finite;
+* near a bound or an excluded number, only spellings that are on the right side of it after
+  rounding to a double (:mod:`~state_machines.json_schema.numbers.doubles`);
 * integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``; other
   multiples (``multipleOf``) as plain decimals. With ``plain_integers``, as digits only: typed
   languages read no ``.0`` into an integer. In draft 4 ``1.0`` is not an integer.
