@@ -93,7 +93,7 @@ class Compilation:
     def __init__(self, schema: Any, options: SchemaOptions | None = None) -> None:
         options = options or SchemaOptions()
         self.evaluator = SchemaReader(options, QuoteSources(options.sources))
-        texts = self.translator(JSON_SYNTAXES["compact"])
+        texts = self.translator(JSON_SYNTAXES["spaced"])
         self.evaluator.json_texts = lambda term: ascii_text(texts.value(term))
         with located_errors(None), step_budget(LIMITS.compile_steps):
             document = SchemaDocument(schema, options.registry, KEYWORD_NAMES_BY_VOCABULARY)

@@ -245,5 +245,4 @@ def json_text(reader: PydanticReader, core: Core) -> Schema:
 
 def lax_or_strict(reader: PydanticReader, core: Core) -> Schema:
     """Two validators, of which the configuration selects one."""
-    is_strict = core.get("strict", reader.config.get("strict"))
-    return reader.generate_inner(core["strict_schema" if is_strict else "lax_schema"])
+    return reader.generate_inner(core["strict_schema" if reader.is_strict(core) else "lax_schema"])

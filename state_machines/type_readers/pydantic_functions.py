@@ -109,12 +109,16 @@ def _constrained(core: Core, schema: Schema, argument: str, keyword: str, limit:
             schema if _INNER_KEYWORDS.get(keyword, keyword) in schema else note(schema, GAPS, gap)
         )
     spec = schema.get("x-reader-language") or {}
+    if spec.get("language") in _REWRITTEN:
+        # The length is that of the value as it is written back.
+        schema = {**schema, "x-reader-language": {**spec, "canonical": True}}
     if _innermost(core)["type"] == "bytes" and not spec.get("is_text"):
         spec = spec or {"language": "bytes"}
         return {**schema, "x-reader-language": {**spec, argument: limit}}
     return {**schema, "allOf": [*schema.get("allOf", ()), {keyword: limit}]}
 
 
+_REWRITTEN = frozenset({"url", "email", "name_email"})
 _BOUNDS_KEYWORDS = frozenset(keyword for _, keyword in _BOUNDS.values())
 _INNER_KEYWORDS = {"minLength": "minItems", "maxLength": "maxItems"}
 

@@ -81,6 +81,10 @@ class PydanticReader(GenerateJsonSchema):
         config: Mapping[str, Any] = self._config.config_dict
         return config
 
+    def is_strict(self, core: Core) -> bool:
+        """Return whether a validator converts no values."""
+        return bool(core.get("strict", self.config.get("strict")))
+
     @contextmanager
     def distinct(self, *, canonical: bool) -> Iterator[None]:
         """Generate schemas of items of a set within a ``with`` block."""

@@ -192,7 +192,9 @@ def fraction(reader: PydanticReader, core: Core) -> Schema:
 def complex_number(reader: PydanticReader, core: Core) -> Schema:
     """``complex``: a text that Python's ``complex`` reads, or a number."""
     texts = language("complex", canonical=reader.is_canonical or None)
-    return texts if reader.is_canonical else {"anyOf": [texts, {"type": "number"}]}
+    # pydantic refuses integers beyond 64 bits.
+    numbers: Schema = {"type": "number", "minimum": -(2**62), "maximum": 2**62}
+    return texts if reader.is_canonical else {"anyOf": [texts, numbers]}
 
 
 # Strings
@@ -273,20 +275,24 @@ def uuid(reader: PydanticReader, core: Core) -> Schema:
 
 def url(reader: PydanticReader, core: Core) -> Schema:
     """URLs: absolute, of the schemes that the type allows."""
-    return {**_url(core, is_multi_host=None), "format": "uri"}
+    return {**_url(reader, core, is_multi_host=None), "format": "uri"}
 
 
 def multi_host_url(reader: PydanticReader, core: Core) -> Schema:
     """Data source names, whose address may list several hosts."""
-    return {**_url(core, is_multi_host=True), "format": "multi-host-uri"}
+    return {**_url(reader, core, is_multi_host=True), "format": "multi-host-uri"}
 
 
-_URL_ARGUMENTS = ("allowed_schemes", "max_length", "host_required", "default_host")
+_URL_ARGUMENTS = (
+    *("allowed_schemes", "max_length", "host_required"),
+    *("default_host", "default_port", "default_path"),
+)
 
 
-def _url(core: Core, is_multi_host: bool | None) -> Schema:
+def _url(reader: PydanticReader, core: Core, *, is_multi_host: bool | None) -> Schema:
     arguments = {name: core.get(name) for name in _URL_ARGUMENTS}
-    return language("url", **arguments, multi_host=is_multi_host)
+    canonical = reader.is_canonical or None
+    return language("url", **arguments, multi_host=is_multi_host, canonical=canonical)
 
 
 # Dates and times
@@ -333,6 +339,7 @@ def _clock(reader: PydanticReader, core: Core) -> Schema:
         # "aware", "naive", or an offset in seconds.
         "tz": core.get("tz_constraint"),
         "precision": precision if precision == "error" else None,
+        "strict": reader.is_strict(core) or None if core["type"] == "datetime" else None,
         "canonical": reader.is_canonical or None,
     }
 
