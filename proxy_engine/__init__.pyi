@@ -252,3 +252,5 @@ from .transcription.results import (
 from .transcription.results import (
     TranscriptWord as TranscriptWord,
 )
+from .type_reader import Gap as Gap
+from .type_reader import gaps as gaps

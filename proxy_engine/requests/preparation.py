@@ -162,6 +162,7 @@ class Preparation:
             sources,
             options.additional_properties,
             excluded_values(rejected),
+            write_defaults=options.write_defaults,
         )
         known_tools = resolve_tools(tools)
         choice = ToolChoice.of(tool_choice, known_tools).excluding(excluded_arguments(rejected))
