@@ -26,6 +26,8 @@ from .checks import read_json, short_repr
 from .errors import InvalidResponseFormatError, MissingExtraError
 from .runtime.extras import import_extra
 
+__all__ = ["Gap", "TypeReader", "gaps", "type_reader"]
+
 T = TypeVar("T")
 
 _PYTHON_SCALARS = (
