@@ -40,7 +40,6 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "int": numerals.int_,
     "float": numerals.float_,
     "bool": numerals.bool_,
-    "none": numerals.none,
     "decimal": numerals.decimal,
     "fraction": numerals.fraction,
     "complex": numerals.complex_,

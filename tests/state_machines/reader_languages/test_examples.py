@@ -101,6 +101,28 @@ TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
         [" a", "a\u3000"],
     ),
     ({"language": "text", "pattern": "b", "match": "match"}, ["ba", "b"], ["ab", ""]),
+    (
+        {"language": "text", "pattern": "(?x) ^ [[:alpha:]] \\d $ # a digit", "dialect": "rust"},
+        ["a1", "Z٣"],
+        ["1a", "a1 ", ":1"],
+    ),
+    (
+        {"language": "text", "pattern": "^[a-z] $ # end", "dialect": "python", "flags": "xi"},
+        ["a", "Z", "a\n"],
+        ["a ", "1"],
+    ),
+    (
+        {
+            "language": "text",
+            "pattern": "a | b # one",
+            "dialect": "python",
+            "flags": "x",
+            "match": "match",
+            "max_length": 2,
+        },
+        ["a", "bx"],
+        ["xa", "abc", "x"],
+    ),
     ({"language": "bytes", "max_length": 2}, ["ab", "é", ""], ["abc", "éa", "€"]),
     (
         {"language": "bytes", "encoding": "base64"},
