@@ -35,7 +35,24 @@ PATH = HERE / "types.jsonl"
 
 KINDS = ("unread", "left out", "refused")
 
-REASONS: dict[tuple[str, str], str] = {}
+REASONS: dict[tuple[str, str], str] = {
+    ("unread", r"pydantic: (File|Directory|New|Socket)Path"): "the file system decides",
+    ("unread", r"pydantic: ImportString"): "the reader imports the name",
+    (
+        "unread",
+        r"pydantic: WithJsonSchema that is wider",
+    ): "the user replaces the schema of the type",
+    ("left out", r"pydantic: Json of .*"): "JSON within a string is written without white space",
+    (
+        "left out",
+        r"\w+: float, multiple of 3",
+    ): "a number without a fraction is written without a point",
+    ("refused", r"pydantic: model of Python's patterns"): "a back-reference is not regular",
+    (
+        "refused",
+        r"pydantic: compiled pattern, possessive",
+    ): "possessive quantifiers are not read; the error says what to write instead",
+}
 """Why verdicts differ, by their kind and a pattern of the keys of types."""
 
 _TEXTS = 1000
