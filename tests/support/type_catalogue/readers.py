@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter
-from type_catalogue.entry import Entry
 
 from proxy_engine.type_reader import _MsgspecTypeReader, _PydanticTypeReader
 from state_machines import JsonSchemaStateMachine
+from type_catalogue.entry import Entry
 
 __all__ = ["machine_of", "reader_of", "refusal"]
 
