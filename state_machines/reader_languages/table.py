@@ -14,7 +14,6 @@ from state_machines.reader_languages import (
     addresses,
     durations,
     encodings,
-    json_texts,
     numerals,
     temporal,
     texts,
@@ -44,7 +43,6 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "fraction": numerals.fraction,
     "complex": numerals.complex_,
     "bytesize": numerals.byte_size,
-    "json": json_texts.json,
 }
 """The languages by name. Each takes its arguments by keyword, all of them optional."""
 

@@ -257,16 +257,9 @@ def urls() -> Iterator[Case]:
         yield {**spec, "multi_host": True}, several
 
 
-def json_texts() -> Iterator[Case]:
-    tops = {"object": dict, "array": list, "string": str, "number": float, "null": None}
-    for top, kind in tops.items():
-        yield {"language": "json", "top": top}, type_reader(pydantic.Json[kind])  # type: ignore[valid-type]
-    yield {"language": "json", "depth": 1}, type_reader(pydantic.Json)
-
-
 CASES = [
     case
-    for cases in (*(texts, encodings, numerals, times, durations, addresses, urls, json_texts),)
+    for cases in (*(texts, encodings, numerals, times, durations, addresses, urls),)
     for case in cases()
 ]
 
