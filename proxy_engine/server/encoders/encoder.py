@@ -265,10 +265,13 @@ def seconds_now() -> int:
 
 
 def prompt_details(usages: Sequence[Usage]) -> Fields:
-    """Return the numbers of tokens of prompts by kind."""
+    """Return the numbers of tokens of prompts by kind.
+
+    Clients require ``cache_write_tokens``, which are charged apart elsewhere. None are here.
+    """
     total = total_usage(usages)
     names = ("cached_tokens", "image_tokens", "audio_tokens")
-    return {name: getattr(total, name) for name in names}
+    return {**{name: getattr(total, name) for name in names}, "cache_write_tokens": 0}
 
 
 def draft_counts(usages: Sequence[Usage]) -> Fields:

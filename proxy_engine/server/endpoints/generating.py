@@ -8,7 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from state_machines.errors import ProxyError
 
 from ...conversation.messages import RawPrompt
+from ...errors import InvalidToolError
 from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
@@ -41,6 +42,7 @@ from ..running import Event, Generation, Running, Services, begin
 from ..schemas.sampling import SamplingFields, TextFields
 from ..settings import ServerSettings
 from ..streaming import ServerSentEvents, unless_disconnected
+from ..tool_lists import ToolList
 
 T = TypeVar("T")
 
@@ -95,14 +97,33 @@ class GenerationRequest(ServedRequest):
     Attributes:
         model: The model.
         generations: The answers to generate, with the server's options where it has none.
+        tools: The tools of the request.
     """
 
     model: ModelChoice
     generations: Sequence[Generation]
+    tools: ToolList
 
     async def begin(self, services: Services) -> Running:
-        """Start the answers, as :func:`proxy_engine.server.running.begin`."""
-        return await begin(self.generations, self.model, services)
+        """Start the answers, as :func:`proxy_engine.server.running.begin`.
+
+        Tools that the engine refuses are left out, unless the request cannot do without them.
+        """
+        tools, generations = self.tools, self.generations
+        while True:
+            try:
+                running = await begin(generations, self.model, services)
+            except InvalidToolError as error:
+                tools = tools.without(error)
+                generations = [
+                    replace(each, tools=tools.tools, tool_choice=tools.choice)
+                    for each in generations
+                ]
+            else:
+                running.left_out_tools = {
+                    name: error.summary for name, error in tools.refused.items()
+                }
+                return running
 
 
 def read_request(
@@ -114,8 +135,7 @@ def read_request(
     names: Mapping[str, str],
     options: Callable[[int], OptionOverrides],
     choices: int = 1,
-    tools: Sequence[Any] | None = None,
-    tool_choice: Any = None,
+    tools: ToolList | None = None,
     part_name: PartName | None = None,
 ) -> GenerationRequest:
     """Return a request for the engine.
@@ -128,19 +148,19 @@ def read_request(
         names: The endpoint's names for the engine's parameters, where they differ.
         options: Returns the options of the answer of a number.
         choices: The number of answers to each prompt.
-        tools: The tools, as chat completions have them.
-        tool_choice: The choice among them.
+        tools: The tools, and the choice among them.
         part_name: The endpoint's names for content parts.
 
     Raises:
         ApiError: The request is invalid, or exceeds a limit of the server.
     """
+    tools = tools or ToolList()
     count = choices * len(prompts)
     if count > settings.max_choices:
         what = f"{count} answers are too many for one request; the maximum is"
         raise ApiError(400, f"{what} {settings.max_choices}", code="too_many", param="n")
     is_endless = isinstance(body, TextFields) and bool(body.ignore_eos)
-    if is_endless and (tools or not body.has_free_text):
+    if is_endless and (tools.listed or not body.has_free_text):
         what = "ignore_eos is for free text; structured output and tool calls end by themselves"
         raise conflict(what, "ignore_eos")
     field, response_format = body.constraint(body.text_format, body.format_name)
@@ -167,7 +187,8 @@ def read_request(
         if is_endless:
             length = given.get("max_tokens", GenerationOptions().max_tokens)
             given = {**given, "max_tokens": length, "min_tokens": length or MAX_COUNT}
-        generations.append(Generation(prompt, response_format, tools or None, tool_choice, given))
+        generation = Generation(prompt, response_format, tools.tools or None, tools.choice, given)
+        generations.append(generation)
     names = {"response_format": field, **names}
     if isinstance(body, TextFields):
         names = {"max_tokens": body.limit_name, **names}
@@ -179,6 +200,7 @@ def read_request(
         prompts=[one.prompt for one in generations],
         model=body.model_choice,
         generations=generations,
+        tools=tools,
     )
 
 
@@ -229,6 +251,7 @@ async def respond(
         with translated_errors(served.names, served.part_name):
             running = await served.begin(services)
         begun.append(running)
+        services.unknown_fields.list_tools(request, running.left_out_tools)
         log_fields: dict[str, Any] = request.state.log_fields
         log_fields["model"] = running.lease.model.name
         if running.lease.model.adapter is not None:
