@@ -189,6 +189,12 @@ class Running(ABC):
         """The number of tokens so far."""
         return sum(progress.completion_tokens for progress in self._progress)
 
+    @property
+    def prompt_progress(self) -> PromptProgress | None:
+        """The first event of an answer, which counts its prompt, until ``events`` yields it."""
+        event = self._early[0][1] if self._early else None
+        return event if isinstance(event, PromptProgress) else None
+
     async def wait_for_output(self, patience: float) -> None:
         """Wait until the prompt is processed and an answer begins, or for ``patience`` seconds.
 

@@ -17,6 +17,7 @@ from state_machines.tool_calls.call import CALL
 from ...answers.composition import REASONING
 from ...results.events import (
     Finished,
+    PromptProgress,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -95,8 +96,12 @@ class Encoder(ABC):
     media_type = EVENT_STREAM
     """The type of a stream."""
 
-    def begin(self) -> Iterable[bytes]:
-        """Return the frames before the first event."""
+    def begin(self, prompt: PromptProgress | None = None) -> Iterable[bytes]:
+        """Return the frames before the first event.
+
+        Args:
+            prompt: Counts the tokens of the prompt, if its prefill has begun.
+        """
         return ()
 
     @abstractmethod

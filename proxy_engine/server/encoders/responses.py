@@ -7,7 +7,7 @@ from typing import Any
 
 from state_machines import Vocabulary
 
-from ...results.events import ToolCallStarted
+from ...results.events import PromptProgress, ToolCallStarted
 from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
@@ -57,7 +57,7 @@ class ResponsesEncoder(BlocksEncoder):
         self._client_name = client_name
         self._sequence_number = 0
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, prompt: PromptProgress | None = None) -> Iterator[bytes]:
         """Return the events before the first item."""
         yield self._event("response.created", response=self._response)
         yield self._event("response.in_progress", response=self._response)

@@ -57,6 +57,8 @@ Parsing takes some 0.1 µs per value and cannot be interrupted; no thread genera
 
 _MAX_INLINE_BYTES = 16_384
 _MAX_INLINE_TOKENS = 256
+# The time after which a stream begins although the prompt is not processed.
+_START_SECONDS = 0.1
 
 _logger = logging.getLogger(__name__)
 
@@ -266,8 +268,8 @@ async def respond(
                 if not served.is_streamed:
                     await _consume(encoder, running, log_fields)
                     return await _off_loop(encoder.reply, running)
-                # A failure before the headers are sent gets an HTTP status.
-                await running.wait_for_output(settings.keep_alive_seconds)
+                # The request is valid and queued. A failure at once gets an HTTP status.
+                await running.wait_for_output(_START_SECONDS)
             # From here on the response closes what runs.
             stack.pop_all()
             return ServerSentEvents(
@@ -311,7 +313,7 @@ async def _encoded(encoder: Encoder, running: Running, index: int, event: Event)
 async def _frames(
     encoder: Encoder, running: Running, served: ServedRequest, log_fields: dict[str, Any]
 ) -> AsyncIterator[bytes]:
-    for data in encoder.begin():
+    for data in encoder.begin(running.prompt_progress):
         yield data
     failure = None
     try:
