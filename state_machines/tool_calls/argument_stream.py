@@ -1,7 +1,7 @@
 """The JSON of arguments while a model writes them, whatever the notation.
 
 A notation other than JSON is read as a whole. To read unfinished arguments, the texts that end a
-member and the arguments are added: ``<parameter=a>two`` is read as ``<parameter=a>two</parameter>``.
+member and the arguments are added: ``<parameter=a>b`` is read as ``<parameter=a>b</parameter>``.
 All members but the last one are then complete. A string in the last one is written as far as it is
 certain, another value not at all.
 """
