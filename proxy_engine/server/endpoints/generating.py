@@ -55,6 +55,7 @@ MAX_VALUES = 300_000
 Parsing takes some 0.1 µs per value and cannot be interrupted; no thread generates meanwhile.
 """
 
+_JSON_BEGINS = ("{", "[")
 _MAX_INLINE_BYTES = 16_384
 _MAX_INLINE_TOKENS = 256
 # The time after which a stream begins although the prompt is not processed.
@@ -166,6 +167,7 @@ def read_request(
         what = "ignore_eos is for free text; structured output and tool calls end by themselves"
         raise conflict(what, "ignore_eos")
     field, response_format = body.constraint(body.text_format, body.format_name)
+    continues = getattr(body, "continue_final_message", None) is not False
     characters = 0
     for prompt in prompts:
         if isinstance(prompt, RawPrompt):
@@ -174,6 +176,8 @@ def read_request(
             if part_name is not None:
                 check_urls(prompt, part_name, is_allowed=settings.allow_image_urls)
             characters += prompt_characters(prompt)
+            if continues and body.is_constrained(body.text_format):
+                _check_prefix(prompt, field, names.get("prompt", "prompt"))
     if characters > (limit := settings.max_prompt_characters):
         raise ApiError(
             413,
@@ -204,6 +208,26 @@ def read_request(
         generations=generations,
         tools=tools,
     )
+
+
+def _check_prefix(messages: list[dict[str, Any]], field: str, name: str) -> None:
+    """Refuse a last message of the assistant that begins the JSON of the response format.
+
+    The format applies to the answer, which would begin its JSON again. A prefix of other text may
+    precede the JSON.
+    """
+    last = messages[-1] if messages else {}
+    if last.get("role") not in ("assistant", "agent") or last.get("tool_calls"):
+        return
+    content = last.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    if "".join(text for text in texts if isinstance(text, str)).lstrip()[:1] in _JSON_BEGINS:
+        raise conflict(
+            f"the last message begins a text of {field}, whose texts are whole answers; leave the "
+            "last message out, or continue it without a format",
+            f"{name}[{len(messages) - 1}]" if name == "messages" else name,
+        )
 
 
 def encoder_options(body: SamplingFields, **more: bool) -> EncoderOptions:
