@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
@@ -108,14 +108,28 @@ class GenerationRequest(ServedRequest):
     tools: ToolList
 
     async def begin(self, services: Services) -> Running:
-        """Start the answers, as :func:`proxy_engine.server.running.begin`.
+        """Start the answers, as :func:`proxy_engine.server.running.begin`."""
+        running, left_out = await self.without_refused_tools(
+            lambda generations: begin(generations, self.model, services)
+        )
+        running.left_out_tools = left_out
+        return running
 
-        Tools that the engine refuses are left out, unless the request cannot do without them.
+    async def without_refused_tools(
+        self, work: Callable[[Sequence[Generation]], Awaitable[T]]
+    ) -> tuple[T, dict[str, str]]:
+        """Work on the answers, without tools that the engine refuses.
+
+        Returns:
+            The result of the work, and why tools are left out, by name.
+
+        Raises:
+            InvalidToolError: No tool is left, or the tool choice names one that is left out.
         """
         tools, generations = self.tools, self.generations
         while True:
             try:
-                running = await begin(generations, self.model, services)
+                result = await work(generations)
             except InvalidToolError as error:
                 tools = tools.without(error)
                 generations = [
@@ -123,10 +137,7 @@ class GenerationRequest(ServedRequest):
                     for each in generations
                 ]
             else:
-                running.left_out_tools = {
-                    name: error.summary for name, error in tools.refused.items()
-                }
-                return running
+                return result, {name: error.summary for name, error in tools.refused.items()}
 
 
 def read_request(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from fastapi import Request, Response
@@ -17,7 +17,7 @@ from ...options.overrides import OptionOverrides
 from ..encoders.messages import MessagesEncoder
 from ..errors import AnthropicErrorResponse, ApiError, translated_errors
 from ..host import Lease
-from ..running import ServicesOfRequest
+from ..running import Generation, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
 from ..settings import ServerSettings
@@ -136,18 +136,23 @@ async def count_tokens(
 
     async def counted() -> Response:
         parsed = await asyncio.to_thread(_read_request, body, services.settings)
-        (generation,) = parsed.generations
+
+        async def count(generations: Sequence[Generation]) -> int:
+            (generation,) = generations
+            return await asyncio.to_thread(
+                lease.engine.count_tokens,
+                generation.prompt,
+                generation.response_format,
+                tools=generation.tools,
+                tool_choice=generation.tool_choice,
+                **generation.options,
+            )
+
         with translated_errors(parsed.names, parsed.part_name):
             async with services.host.lease(parsed.model) as lease:
-                count = await asyncio.to_thread(
-                    lease.engine.count_tokens,
-                    generation.prompt,
-                    generation.response_format,
-                    tools=generation.tools,
-                    tool_choice=generation.tool_choice,
-                    **generation.options,
-                )
-        return json_reply({"input_tokens": count})
+                tokens, left_out = await parsed.without_refused_tools(count)
+        services.unknown_fields.list_tools(request, left_out)
+        return json_reply({"input_tokens": tokens})
 
     return await unless_disconnected(request.receive, counted())
 

@@ -295,6 +295,15 @@ def test_unreadable_tools_are_left_out_with_the_reason(
     assert len(left_out) == (3 if path == "responses" else 0)
 
 
+def test_tokens_are_counted_without_unreadable_tools(agents: Live) -> None:
+    turns = {"messages": [{"role": "user", "content": "Hi"}]}
+    tools = [anthropic(BAD), anthropic(COUNT), anthropic(UNNAMED)]
+    reply = post(agents, "messages/count_tokens", tools=tools, **turns)
+    alone = post(agents, "messages/count_tokens", tools=tools[1:2], **turns)
+    assert reply.json() == alone.json()
+    assert reply.headers[TOOLS_HEADER].count(";reason=") == 2
+
+
 @pytest.mark.parametrize(
     ("tools", "choice"),
     [
