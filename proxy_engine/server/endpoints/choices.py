@@ -29,15 +29,13 @@ from ..schemas.sampling import (
 from ..settings import ServerSettings
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList
-from .generating import (
-    STREAMED,
+from .generating import STREAMED, generating_router, reply
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     message_part,
     read_request,
     reasoning_option,
-    reply,
 )
 
 TopLogprobs: TypeAlias = Annotated[int, Field(ge=-1, le=20)]

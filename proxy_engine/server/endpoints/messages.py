@@ -24,13 +24,11 @@ from ..settings import ServerSettings
 from ..streaming import json_reply, unless_disconnected
 from ..tool_definitions import is_hosted, unread_members
 from ..tool_lists import ToolList
-from .generating import (
-    STREAMED,
+from .generating import STREAMED, generating_router, reply
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     read_request,
-    reply,
 )
 
 

@@ -24,14 +24,13 @@ from ..settings import ServerSettings
 from ..streaming import json_reply, unless_disconnected
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList
-from .generating import (
+from .generating import generating_router, reply
+from .operations import loadable_models
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     read_request,
-    reply,
 )
-from .operations import loadable_models
 
 
 class OllamaMessage(RequestModel):

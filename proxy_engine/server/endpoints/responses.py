@@ -31,14 +31,12 @@ from ..settings import ServerSettings
 from ..streaming import json_reply
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList
-from .generating import (
-    STREAMED,
+from .generating import STREAMED, generating_router, reply
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     read_request,
     reasoning_option,
-    reply,
 )
 
 _COMMON_KEYS = frozenset({"type", "id", "status"})
