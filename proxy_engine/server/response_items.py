@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from ..checks import short_repr
@@ -98,17 +99,37 @@ def is_known_item(item: Mapping[str, Any]) -> bool:
     return not isinstance(kind, str) or kind in ITEM_KEYS or _kind_of_hosted(item) is not None
 
 
-def defined_tools(items: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the definitions of tools that items have."""
+def defined_tools(
+    items: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Return the definitions of tools in items.
+
+    Returns:
+        Those before the first message of the conversation, which the prompt lists with the tools of
+        the request; and later ones, which messages describe.
+    """
+    head = _head(items)
+    return [*_definitions(items[:head])], [*_definitions(items[head:])]
+
+
+def _head(items: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number of items with tools at the start."""
+    return sum(1 for _ in takewhile(_lists_tools, items))
+
+
+def _lists_tools(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "additional_tools"
+
+
+def _definitions(items: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for item in items:
         tools = item.get("tools") if item.get("type") in _DEFINITIONS else None
-        for tool in tools if isinstance(tools, list) else ():
-            if isinstance(tool, Mapping):
-                yield tool
+        if isinstance(tools, list):
+            yield from (tool for tool in tools if isinstance(tool, Mapping))
 
 
 def messages_of_items(
-    items: Iterable[Mapping[str, Any]], names: Sequence[str], shown_name: ShownName = _same_name
+    items: Sequence[Mapping[str, Any]], names: Sequence[str], shown_name: ShownName = _same_name
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return items as messages, and for each message the field with its content parts.
 
@@ -122,7 +143,8 @@ def messages_of_items(
     """
     messages: list[dict[str, Any]] = []
     fields: list[str] = []
-    for item, name in zip(items, names, strict=True):
+    head = _head(items)
+    for item, name in zip(items[head:], names[head:], strict=True):
         try:
             _add_item(messages, item, shown_name)
         except PromptError as error:

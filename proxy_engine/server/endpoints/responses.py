@@ -195,7 +195,8 @@ def _read_request(
         *(f"input[{index}]" for index in range(len(given))),
     ]
     items = [*before, *given]
-    tools = ToolList.read(body.tools, body.tool_choice, added=defined_tools(items))
+    at_start, later = defined_tools(items)
+    tools = ToolList.read([*(body.tools or ()), *at_start], body.tool_choice, added=later)
     messages, fields = messages_of_items(items, names, tools.shown_name)
     if body.instructions is not None:
         # Instructions of a response do not apply to earlier or later ones.

@@ -246,6 +246,27 @@ def test_items_of_hosted_tools_become_text_or_are_left_out(agents: Live, engine:
     assert [tool.is_described for tool in engine.asked["tools"]] == [True, False, False]
 
 
+def test_tools_in_the_first_item_are_listed_in_the_prompt(agents: Live, engine: Recording) -> None:
+    run = {"type": "custom", "name": "run", "format": {"type": "text"}}
+    space = {"type": "namespace", "name": "functions", "description": "", "tools": [run, CLOSE]}
+    item = {"type": "additional_tools", "role": "developer", "tools": [space]}
+    turns = [item, {"role": "user", "content": "Hi"}]
+    choice = {"type": "custom", "name": "run", "namespace": "functions"}
+    reply = respond(agents, input=turns, tool_choice=choice, parallel_tool_calls=False)
+    (call,) = reply.json()["output"]
+    assert (call["type"], call["name"], call["namespace"]) == (
+        "custom_tool_call",
+        "run",
+        "functions",
+    )
+    assert [tool.is_described for tool in engine.asked["tools"]] == [True, True]
+    assert engine.prompt == [{"role": "user", "content": "Hi"}]
+    output = {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "ok"}
+    assert respond(agents, input=[*turns, call, output]).status_code == 200
+    (before,) = [turn for turn in engine.prompt if turn.get("tool_calls")]
+    assert before["tool_calls"][0]["custom"]["name"] == "functions__run"
+
+
 # Tools that cannot be read.
 
 BAD = {"type": "function", "name": "bad", "parameters": {"properties": {"a": {"type": "zzz"}}}}
