@@ -9,9 +9,10 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
-from reporting import URL, check, run
+from reporting import check, run
 
 AGENT, PROGRAM = sys.argv[1:3]
 SERVER = os.environ["COMPAT_AGENT_SERVER"]
@@ -20,23 +21,32 @@ FILE = "made.txt"
 COMMAND = f"echo hi > {FILE}"
 _SECONDS = 240
 
-assert URL.startswith(os.environ["COMPAT_SERVER"])
-
 
 def call(name, **arguments):
     """Return the prompt that asks for a call."""
     return f"CALL {name} {json.dumps(arguments)} END"
 
 
-def codex(folder):
+def codex(folder, model=MODEL, prompt=None):
     provider = (
         f'{{name="local",base_url="{SERVER}/v1",wire_api="responses",env_key="OPENAI_API_KEY"}}'
     )
     options = ["-c", "model_provider=local", "-c", f"model_providers.local={provider}"]
     options += ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-    return ["exec", *options, "-m", MODEL, call("exec_command", cmd=COMMAND)], {
-        "CODEX_HOME": str(folder)
-    }
+    prompt = prompt or call("exec_command", cmd=COMMAND)
+    return ["exec", *options, "-m", model, prompt], {"CODEX_HOME": str(folder)}
+
+
+def codex_with_patches(folder):
+    """With a model name that it knows: a custom tool under a Lark grammar."""
+    patch = f"*** Begin Patch\n*** Add File: {FILE}\n+hi\n*** End Patch"
+    return codex(folder, "gpt-5.5", call("apply_patch", input=patch))
+
+
+def codex_with_namespaces(folder):
+    """With another one: all tools are in an item of the input, within namespaces."""
+    code = f"await tools.exec_command({json.dumps({'cmd': COMMAND})})"
+    return codex(folder, "gpt-6.2-sol", call("functions__exec", input=code))
 
 
 def claude_code(folder):
@@ -85,20 +95,22 @@ def aider(folder):
 
 
 _AGENTS = {
-    "codex": (codex, "exec, /v1/responses: a call of exec_command"),
-    "claude": (claude_code, "claude -p, /v1/messages: a call of Bash"),
-    "opencode": (opencode, "opencode run, /v1/chat/completions: a call of bash"),
-    "qwen": (qwen_code, "qwen -p, /v1/chat/completions: a call of run_shell_command"),
-    "aider": (aider, "aider --message, /v1/chat/completions: an edit of a whole file"),
+    "codex": {
+        "exec, /v1/responses: a call of exec_command": codex,
+        "exec -m gpt-5.5, /v1/responses: a call of apply_patch": codex_with_patches,
+        "exec -m gpt-6.2-sol, /v1/responses: a call in a namespace": codex_with_namespaces,
+    },
+    "claude": {"claude -p, /v1/messages: a call of Bash": claude_code},
+    "opencode": {"opencode run, /v1/chat/completions: a call of bash": opencode},
+    "qwen": {"qwen -p, /v1/chat/completions: a call of run_shell_command": qwen_code},
+    "aider": {"aider --message, /v1/chat/completions: an edit of a whole file": aider},
 }
-_MAKE, _HOW = _AGENTS[AGENT]
 
 
-@check("agent's run", _HOW)
-def agent_run():
+def agent_run(make):
     """Check that the agent runs the call, sends its result, and ends with 0."""
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as folder:
-        arguments, variables = _MAKE(Path(folder))
+        arguments, variables = make(Path(folder))
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": home,
@@ -126,4 +138,6 @@ def agent_run():
         assert AGENT == "aider" or "Done." in finished.stdout, output[-300:]
 
 
+for how, make in _AGENTS[AGENT].items():
+    check("agent's run", how)(partial(agent_run, make))
 run()
