@@ -207,10 +207,12 @@ class InvalidToolError(EngineError, ValueError):
     Attributes:
         tool: The tool's name, if it has one.
         index: Its index in the list of tools, if it is in one.
+        others: The errors of other tools of the same list.
     """
 
     tool: str | None = None
     index: int | None = None
+    others: tuple[InvalidToolError, ...] = ()
 
     def at(self, index: int) -> Self:
         """Return the same error with an index in the list of tools."""

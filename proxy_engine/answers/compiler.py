@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from state_machines import SchemaError, StateMachine, Vocabulary
@@ -13,9 +13,9 @@ from state_machines.root import Part, RootStateMachine, Structured, Text
 from state_machines.tool_calls import Delimiters, ToolFormat
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
-from ..errors import InvalidOptionError
+from ..errors import InvalidOptionError, ToolSchemaError
 from ..options.generation import GenerationOptions, ReasoningOptions
-from ..tools import ToolChoice, tool_schema_errors
+from ..tools import Tool, ToolChoice, tool_schema_errors
 from .compile_queue import CompileCache, CompileJob
 from .composition import TEXT, Calls, Reasoning, compose_answer
 from .response_format import ResponseFormat
@@ -192,7 +192,29 @@ class _Composition:
         )
 
     def compile(self, vocabulary: Vocabulary) -> RootStateMachine:
-        """Return the machine of the answer."""
+        """Return the machine of the answer.
+
+        Raises:
+            ToolSchemaError: The schema of a tool is refused. ``others`` has the errors of others.
+            CompositionError: The parts cannot be combined.
+        """
+        try:
+            return self._machine(vocabulary)
+        except ToolSchemaError as error:
+            others = (tool for tool in self.choice.tools if tool.name != error.tool)
+            error.others = tuple(filter(None, (self._refusal(tool, vocabulary) for tool in others)))
+            raise
+
+    def _refusal(self, tool: Tool, vocabulary: Vocabulary) -> ToolSchemaError | None:
+        """Return the error of a tool that is refused by itself."""
+        alone = replace(self, choice=replace(self.choice, tools=(tool,)))
+        try:
+            alone._machine(vocabulary)
+        except ToolSchemaError as error:
+            return error
+        return None
+
+    def _machine(self, vocabulary: Vocabulary) -> RootStateMachine:
         content = self.response.part
         if self.response.machine is not None:
             content = structured_part(self.response)

@@ -173,7 +173,7 @@ class Preparation:
         is_behind_draft = self._is_behind_draft(schema_text, options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
-            tools=[tool.to_function() for tool in known_tools],
+            tools=[tool.to_function() for tool in known_tools if tool.is_described],
             tool_format=dialect.tool_format,
             # The chat template describes tools in the model's own format only.
             native_tools=dialect.tool_format == self._native_format,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -60,7 +61,8 @@ def parse_tool_calls(
     """Return the tool calls of a text that was generated without the grammar of the calls.
 
     Calls may stand between other text. White space may differ from that of the format, and the
-    delimiter of the last call may be missing. Reasoning is part of the text.
+    delimiter of the last call may be missing. Arguments that are a JSON string of their JSON are
+    read. Reasoning is part of the text.
 
     Args:
         text: The text, with special tokens as their names.
@@ -182,4 +184,17 @@ class _Reader:
                 CALL, tool=signature, schema=signature.parameters, notation=notation
             )
         with tool_schema_errors(tool):
-            return self._arguments[key].parse(call.arguments)
+            return self._arguments[key].parse(_encoded_once(call.arguments))
+
+
+def _encoded_once(arguments: str) -> str:
+    """Return arguments that are JSON within a JSON string as the JSON alone."""
+    text = arguments.strip()
+    if text[:1] == '"' == text[-1:]:
+        try:
+            inner = json.loads(text)
+        except ValueError:
+            return arguments
+        if isinstance(inner, str) and inner.lstrip().startswith("{"):
+            return inner
+    return arguments

@@ -51,6 +51,7 @@ class Tool:
             and passed by keyword.
         input: For a custom tool, the format of its input, which is its only argument; ``None`` for
             other tools. The parameters then follow from it.
+        is_described: Whether prompts describe the tool. Otherwise, a message has to.
 
     Raises:
         InvalidToolError: A value is invalid.
@@ -64,6 +65,7 @@ class Tool:
     function: Callable[..., Any] | None = None
     reader: ArgumentReader | None = field(default=None, repr=False, compare=False)
     input: InputFormat | None = None
+    is_described: bool = True
 
     @classmethod
     def from_grammar(

@@ -1,5 +1,6 @@
 """Tool calls in the native formats of model families."""
 
+from state_machines.tool_calls.argument_stream import ArgumentStream
 from state_machines.tool_calls.call import (
     CALL,
     CallArguments,
@@ -19,6 +20,7 @@ from state_machines.tool_calls.written_calls import UnreadableCall, WrittenCall,
 __all__ = [
     "CALL",
     "FORMATS",
+    "ArgumentStream",
     "CallArguments",
     "CallEnd",
     "CallId",
