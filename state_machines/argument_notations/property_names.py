@@ -147,7 +147,10 @@ class PropertyNames:
 _BY_PROPERTY = ("properties", "dependentRequired", "dependentSchemas", "dependencies")
 _BY_NAME = (*_BY_PROPERTY, "$defs", "definitions", "patternProperties")
 _LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-_SINGLE = ("items", "contains", "additionalProperties", "additionalItems", "then", "else")
+_SINGLE = (
+    *("items", "contains", "additionalItems", "unevaluatedItems"),
+    *("additionalProperties", "unevaluatedProperties", "if", "then", "else", "not"),
+)
 _VALUES = ("const", "enum", "default", "examples")
 
 
@@ -202,19 +205,31 @@ def property_pointer(schema: Any, name: str) -> str:
 
 
 def names_of_properties(schema: Any) -> Iterator[str]:
-    """Yield the names of the properties of a schema, those of constants included."""
-    for name, _, _ in listed_properties(schema):
-        if isinstance(name, str):
-            yield name
+    """Yield the names that a schema mentions, those of the members of constants included."""
     for inner, _ in _subschemas(schema):
-        values = deque(inner[keyword] for keyword in ("const", "enum") if keyword in inner)
+        names: list[Any] = []
+        for keyword in _BY_PROPERTY:
+            members = inner.get(keyword)
+            for name, each in members.items() if isinstance(members, Mapping) else ():
+                names += [name, *(each if isinstance(each, list) else ())]
+        required, pattern = inner.get("required"), inner.get("propertyNames")
+        names += required if isinstance(required, list) else ()
+        names += _constants(pattern) if isinstance(pattern, Mapping) else ()
+        values = deque(_constants(inner))
         while values:
             value = values.popleft()
             if isinstance(value, Mapping):
-                yield from value
+                names += value
                 values.extend(value.values())
             elif isinstance(value, list):
                 values.extend(value)
+        yield from (name for name in names if isinstance(name, str))
+
+
+def _constants(schema: Mapping[str, Any]) -> list[Any]:
+    listed = schema.get("enum")
+    constant = [schema["const"]] if "const" in schema else []
+    return constant + (listed if isinstance(listed, list) else [])
 
 
 def _subschemas(schema: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
