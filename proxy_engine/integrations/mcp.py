@@ -65,7 +65,7 @@ def mcp_tools(*servers: Any, prefix: bool = False, timeout: float | None = 60) -
     Raises:
         InvalidOptionError: There is no server, or two have the same name.
     """
-    named: dict[str | None, Any] = {}
+    named: dict[str, Any] = {}
     unnamed: list[Any] = []
     for server in servers:
         if not isinstance(server, Mapping):
@@ -203,7 +203,9 @@ class McpTools(Sequence[Tool]):
     def _rebuild(self) -> None:
         """Make the tools out of what the servers list. A tool keeps its name."""
         self._name_servers()
-        shared = Counter(name for server in self._servers for name in {t.name for t in server.listed})
+        shared = Counter(
+            name for server in self._servers for name in {t.name for t in server.listed}
+        )
         left_out: dict[str, InvalidToolError] = {}
         tools = {}
         for index, server in enumerate(self._servers):

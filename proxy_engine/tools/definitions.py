@@ -111,7 +111,9 @@ def tool_from_dict(
     if is_custom:
         _refuse_extra(members, {"name", "description", "format"}, "a custom tool")
     elif key is not None and kind in _TYPES[key]:
-        _refuse_extra({name: members[name] for name in _TYPES if name in members}, {key})
+        _refuse_extra(
+            {name: members[name] for name in ("name", *_TYPES) if name in members}, {"name", key}
+        )
         _log_ignored(members, _KEYS - {"parameters"} | {key})
         members = {name: members[name] for name in (*_KEYS, key) if name in members}
         members["parameters"] = members.pop(key)

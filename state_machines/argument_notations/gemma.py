@@ -137,8 +137,8 @@ class _MarkedSyntax(ValueSyntax):
 
     def __init__(self, notation: MarkedNotation, spell: Spell, aliases: PropertyNames) -> None:
         super().__init__(WHITESPACE_LAYOUTS["compact"])
-        braces = {"begin": literal(b"{"), "end": literal(b"}")}
-        self.members = PlainMembers(b":", between=literal(b","), aliases=aliases, **braces)
+        begin, between, end = map(literal, (b"{", b",", b"}"))
+        self.members = PlainMembers(b":", begin=begin, between=between, end=end, aliases=aliases)
         self._notation, self._aliases = notation, aliases
         self._spelled = spell(notation.marker)
         self._marker = literal(self._spelled)

@@ -168,9 +168,7 @@ class PythonicNotation(Notation):
                 aliases.read(name): value for name, value in read_keyword_arguments(text).items()
             }
 
-        return compiler.compiled_values(
-            values, names, "keyword arguments of Python", read, members
-        )
+        return compiler.compiled_values(values, names, "keyword arguments of Python", read, members)
 
     def can_write_name(self, name: str) -> bool:
         """Return whether Python accepts a name, and the family's parser reads it."""

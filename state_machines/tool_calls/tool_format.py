@@ -368,7 +368,9 @@ class ToolFormat:
 
     def _call(self, tool: ToolSignature, arguments: CallArguments) -> Part:
         before, has_id, after = self.head.partition(_ID)
-        head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.written_name, before), tool=tool)]
+        head: list[Part] = [
+            CallStart(CALL, _NAME.sub(lambda _: tool.written_name, before), tool=tool)
+        ]
         if has_id:
             head += [self._id(tool), *inner_texts(_NAME.sub(lambda _: tool.written_name, after))]
         feet = [self._foot(text, tool) for text in self.foot]

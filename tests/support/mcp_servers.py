@@ -18,9 +18,7 @@ from proxy_engine.models.cache_directory import build_once, cache_directory
 
 __all__ = ["PNG", "everything_server", "growing_server", "time_server"]
 
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """An image of one pixel, in base64."""
 
 _EVERYTHING = "@modelcontextprotocol/server-everything@2026.8.31"
