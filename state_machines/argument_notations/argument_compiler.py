@@ -39,7 +39,6 @@ from state_machines.json_schema.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, constant, disjoin
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
 
-
 NO_ALIASES = PropertyNames()
 
 

@@ -1,8 +1,8 @@
 """Names of tools and arguments as a tool format writes them.
 
-A format such as ``lfm2`` writes calls as Python and has no name ``get-weather``. The model then reads
-and writes another name, in the description of the tool, in calls and in the history of a
-conversation; everybody else has the tool's own name. Properties are renamed in the same way, see
+A format such as ``lfm2`` writes calls as Python, which has no name ``get-weather``. The model then
+reads and writes another name, in the description of the tool, in calls and in the history of a
+conversation. Callers see the tool's own name. Properties are renamed in the same way, see
 :mod:`state_machines.argument_notations.property_names`.
 """
 

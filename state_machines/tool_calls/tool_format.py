@@ -164,7 +164,8 @@ class ToolFormat:
             ToolNameError: Two tools have the same name.
 
         A tool whose name the format cannot write is called by its written name, see
-        :class:`~state_machines.tool_calls.call_names.CallNames`. Schemas are compiled when the machine of the part is built.
+        :class:`~state_machines.tool_calls.call_names.CallNames`. Schemas are compiled when the
+        machine of the part is built.
         """
         self._check_names(tools)
         written = {tool.name: tool.written_name for tool in tools}

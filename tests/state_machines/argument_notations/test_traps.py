@@ -16,8 +16,8 @@ from state_machines.argument_notations import (
     PYTHONIC_JSON,
     Notation,
     TaggedNotation,
+    tag_styles,
 )
-from state_machines.argument_notations import tag_styles
 from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.argument_notations.tag_styles import (
     DSML,

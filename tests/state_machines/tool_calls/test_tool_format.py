@@ -16,7 +16,6 @@ from state_machines.argument_notations import JsonNotation
 from state_machines.errors import (
     CompositionError,
     InvalidSchemaError,
-    ToolNameError,
     ToolSchemaWarning,
     UnsatisfiableSchemaError,
     UnsupportedSchemaError,
