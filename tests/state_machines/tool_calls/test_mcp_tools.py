@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
-from call_walks import a_walk, calls_in
+from call_walks import calls_in
 from data_files import NO_MCP_TOOLS, mcp_tool_definitions
+from family_vocabularies import family_vocabulary
 from judging import Judge
 
+from state_machines.completion import Guard
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.root.positions import speller
+from state_machines.root import RootStateMachine
 from state_machines.tool_calls import (
     FORMATS,
     CallNames,
@@ -27,6 +31,9 @@ ACCEPTING = ("hermes", "qwen3_coder", "gemma4", "lfm2")
 # Elements need properties that the schema lists, and FunctionGemma's arguments are scalars.
 REFUSING = ("minimax_m3", "function_gemma")
 DEFINITIONS = mcp_tool_definitions()
+VOCABULARIES = cache(family_vocabulary)
+MAX_TOKENS = 2_000
+RANDOM_TOKENS = 60
 
 pytestmark = [
     pytest.mark.skipif(not DEFINITIONS, reason=NO_MCP_TOOLS),
@@ -41,15 +48,24 @@ def signature(definition: dict[str, Any]) -> ToolSignature:
 
 def walk(entry: ToolFormat, tool: ToolSignature, seed: int) -> None:
     """Write a random call, judge its arguments, and read it back."""
-    try:
-        pieces = a_walk(entry.calls([tool], 1, 1), Random(seed), speller(entry.tokens))
-    except OverflowError:
-        return
-    (meant,) = calls_in(pieces)
+    vocabulary = VOCABULARIES(entry)
+    random, machine = Random(seed), RootStateMachine(entry.calls([tool], 1, 1), vocabulary)
+    guard, written = Guard(machine.matcher(vocabulary), MAX_TOKENS), []
+    ends = set(vocabulary.end_token_ids)
+    while not guard.matcher.is_accepting:
+        token = guard.plan.tokens[0]
+        if len(written) < RANDOM_TOKENS:
+            mask = guard.mask(guard.matcher.allowed_tokens())
+            allowed = [token for token in np.flatnonzero(mask).tolist() if token not in ends]
+            token = random.choice(allowed)
+        guard.advance(token)
+        written.append(token)
+    text = b"".join(vocabulary.token_bytes[token] or b"" for token in written)
+    (meant,) = calls_in(machine.pieces(text))
     assert meant.name == tool.name
     assert Judge(tool.parameters).admits(meant.arguments), meant.arguments
-    text = b"".join(piece.text for piece in pieces).replace(b"\xff", b"").decode()
-    (call,) = [piece for piece in split_calls(text, entry) if isinstance(piece, WrittenCall)]
+    plain = text.replace(b"\xff", b"").decode()
+    (call,) = [piece for piece in split_calls(plain, entry) if isinstance(piece, WrittenCall)]
     assert CallNames(entry, [tool]).read(call.name) == tool.name
     assert call.format.notation.compile(tool.parameters).read(call.arguments) == meant.arguments
 
