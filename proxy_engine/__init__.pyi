@@ -129,7 +129,9 @@ from .errors import (
     SchemaError as SchemaError,
 )
 from .errors import (
+    EventLoopBlockedError as EventLoopBlockedError,
     ToolArgumentsError as ToolArgumentsError,
+    ToolFailedError as ToolFailedError,
 )
 from .errors import (
     ToolSchemaError as ToolSchemaError,

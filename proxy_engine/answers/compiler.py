@@ -10,7 +10,7 @@ from itertools import product
 from state_machines import SchemaError, StateMachine, Vocabulary
 from state_machines.errors import CompositionError
 from state_machines.root import Part, RootStateMachine, Structured, Text
-from state_machines.tool_calls import Delimiters, ToolFormat
+from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
 from ..errors import InvalidOptionError, ToolSchemaError
@@ -89,6 +89,7 @@ class AnswerCompiler:
         has_tools: bool,
         open_reasoning: Delimiters | None,
         draft: Delimiters | None = None,
+        names: CallNames | None = None,
         sources: Mapping[str, str] | None = None,
         job: CompileJob | None = None,
     ) -> Answer:
@@ -102,13 +103,15 @@ class AnswerCompiler:
             has_tools: Whether the prompt describes tools, even if none may be called.
             open_reasoning: The markers of reasoning that the prompt has opened, if it has.
             draft: The texts around a draft before the answer, if there is one.
+            names: The names of the tools as the prompt has them; by default those that the format
+                writes.
             sources: The texts that arguments of tools are quoted from, by name.
             job: The job that the compilation is part of.
 
         Raises:
             CompositionError: The parts cannot be combined.
             MarkerError: The vocabulary lacks a marker of the tool format.
-            ToolNameError: The tool format cannot write a tool's name.
+            ToolNameError: Two tools have the same name.
             ToolSchemaError: The schema of a tool is refused.
             ProxyError: :meth:`CompileJob.run` raised it.
         """
@@ -132,6 +135,7 @@ class AnswerCompiler:
             tool_format if writes_format else None,
             unwanted,
             self._stop_strings(options),
+            names or CallNames(tool_format, choice.tools),
             sources or {},
         )
 
@@ -165,6 +169,7 @@ class _Composition:
     tool_format: ToolFormat | None
     unwanted: tuple[str, ...]
     stop: tuple[str, ...]
+    names: CallNames
     sources: Mapping[str, str]
 
     @property
@@ -172,7 +177,12 @@ class _Composition:
         """Equal for compositions with equal machines, as long as the objects are alive."""
         excluded = self.choice.excluded
         tools = [
-            [tool.name, tool.arguments_schema, excluded.get(tool.name)]
+            [
+                tool.name,
+                self.names.write(tool.name),
+                tool.arguments_schema,
+                excluded.get(tool.name),
+            ]
             for tool in self.choice.tools
         ]
         return (
@@ -224,7 +234,7 @@ class _Composition:
             if self.choice.may_call:
                 calls = Calls(
                     format=self.tool_format,
-                    tools=self.choice.signatures,
+                    tools=self.names.signatures(self.choice.signatures),
                     min_calls=0 if self.choice.may_answer else 1,
                     max_calls=_max_calls(self.choice, self.options),
                     sources=self.sources,

@@ -151,7 +151,7 @@ class AnswerReader:
             pointer = None
             if isinstance(part, CallStart):
                 call += 1
-                unwritten_name = part.tool.name
+                unwritten_name = part.tool.written_name
             if unwritten_name and isinstance(part, Marker) and unwritten_name in part.text:
                 unwritten_name = ""
                 pointer = f"/tool_calls/{call}/name"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from state_machines.tool_calls import (
     CALL,
     CallArguments,
+    CallNames,
     ToolFormat,
     UnreadableCall,
     WrittenCall,
@@ -142,6 +143,7 @@ class _Reader:
         self.format = tool_format
         self._tools = {tool.name: tool for tool in resolve_tools(tools)}
         self._reads_any_tool = tools is None
+        self._names = CallNames(tool_format, self._tools.values())
         self._arguments: dict[tuple[str, str], CallArguments] = {}
         self.text: list[str] = []
         self.calls: list[ToolCall] = []
@@ -149,15 +151,16 @@ class _Reader:
 
     def read(self, call: WrittenCall) -> None:
         """Add a call, or an error."""
+        name = self._names.read(call.name)
         try:
-            if self._reads_any_tool and call.name not in self._tools:
-                self._tools[call.name] = Tool(call.name, "", {"type": "object"})
+            if self._reads_any_tool and name not in self._tools:
+                self._tools[name] = Tool(name, "", {"type": "object"})
         except InvalidToolError as error:
             self.refuse(str(error), call.raw)
             return
-        tool = self._tools.get(call.name)
+        tool = self._tools.get(name)
         if tool is None:
-            self.refuse(f"there is no tool {call.name!r}", call.raw)
+            self.refuse(f"there is no tool {name!r}", call.raw)
             return
         try:
             arguments = self._arguments_of(tool, call)

@@ -13,7 +13,13 @@ from state_machines.tool_calls.call import (
     any_text,
     input_schema,
 )
-from state_machines.tool_calls.families import FORMATS, format_named, in_compact_json
+from state_machines.tool_calls.call_names import CallNames
+from state_machines.tool_calls.families import (
+    FORMATS,
+    format_named,
+    in_compact_json,
+    with_trimmed_strings,
+)
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 from state_machines.tool_calls.written_calls import UnreadableCall, WrittenCall, split_calls
 
@@ -25,6 +31,7 @@ __all__ = [
     "CallEnd",
     "CallId",
     "CallIds",
+    "CallNames",
     "CallStart",
     "Delimiters",
     "InputDecoder",
@@ -37,4 +44,5 @@ __all__ = [
     "in_compact_json",
     "input_schema",
     "split_calls",
+    "with_trimmed_strings",
 ]
