@@ -38,8 +38,8 @@
 
 Errors marked (V) are also ``ValueError``s. ``ToolArgumentsError``, ``ToolFailedError``,
 ``EventLoopBlockedError``, ``OutputValidationError``, ``BatchError``, ``EngineClosedError`` with its
-subclasses, and ``OutputFileError`` can be raised while the model runs, all others before. ``RecordError`` and ``EarlierRunError`` are stored with
-their records and not raised.
+subclasses, and ``OutputFileError`` can be raised while the model runs, all others before.
+``RecordError`` and ``EarlierRunError`` are stored with their records and not raised.
 """
 
 from __future__ import annotations
