@@ -101,7 +101,6 @@ def _text(reader: MsgspecReader, info: inspect.StrType) -> Schema:
         max_length=info.max_length,
         pattern=info.pattern,
         dialect="python",
-        match="search",
     )
     return {**schema, "pattern": info.pattern, **spec}
 
