@@ -119,17 +119,33 @@ def _numeral(core: Core) -> Schema:
 # Arrays
 
 
+_UNHASHABLE = frozenset(
+    {"list", "deque", "set", "dict", "ordered-dict", "counter", "typed-dict"},
+)
+
+
+def check_hashable(core: Core) -> None:
+    """Raise an error if values of a core schema cannot be items of a set.
+
+    Raises:
+        UnreadableError: They are not hashable.
+    """
+    if core["type"] in _UNHASHABLE:
+        kind = f"a {core['type']}"
+    elif core["type"] in ("model", "dataclass") and core["cls"].__hash__ is None:
+        kind = f"an instance of {core['cls'].__name__}"
+    else:
+        return
+    raise scalars.UnreadableError(
+        f"{kind} is not hashable, so it cannot be in a set",
+        hint="Give a tuple, a frozenset or a frozen class, or a list in place of the set",
+    )
+
+
 def set_(reader: PydanticReader, core: Core) -> Schema:
     """Sets: items are hashable; with a minimum, different texts are different values."""
     with reader.distinct(canonical=(core.get("min_length") or 0) > 1):
         return reader.base(core)
-
-
-def list_(reader: PydanticReader, core: Core) -> Schema:
-    """Lists, which are no item of a set."""
-    if reader.is_hashable:
-        raise PydanticInvalidForJsonSchema("a list is not hashable")
-    return reader.base(core)
 
 
 def any_(reader: PydanticReader, core: Core) -> Schema:

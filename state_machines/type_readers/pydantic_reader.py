@@ -38,7 +38,7 @@ from state_machines.type_readers.marks import (
     finished,
     note,
 )
-from state_machines.type_readers.pydantic_functions import read_by_function
+from state_machines.type_readers.pydantic_functions import distinct_texts, read_by_function
 from state_machines.type_readers.pydantic_members import MemberTree, field_path
 
 Core: TypeAlias = Any
@@ -119,6 +119,8 @@ class PydanticReader(GenerateJsonSchema):
 
     def generate_inner(self, schema: Core) -> JsonSchemaValue:
         """Return the schema of a part. A function may replace the schema of its input."""
+        if self.is_hashable:
+            containers.check_hashable(self.resolved(schema))
         reference = schema.get("schema_ref") or schema.get("ref")
         if self.is_canonical and reference and reference not in self._inlined:
             # The definition admits several texts of one value.
@@ -129,7 +131,9 @@ class PydanticReader(GenerateJsonSchema):
                 self._inlined.discard(reference)
         described = super().generate_inner(schema)
         if schema["type"].startswith("function-"):
-            described = read_by_function(schema, described)
+            described = read_by_function(schema, described, is_canonical=self.is_canonical)
+        if self.is_canonical:
+            described = distinct_texts(described)
         if _is_described_by_user(schema):
             described = note(described, GAPS, "the JSON Schema that the type gives")
         return described
@@ -272,8 +276,6 @@ ROWS: Mapping[str, Row] = {
     "json": containers.json_text,
     "literal": listed.literal,
     "enum": listed.enumeration,
-    "list": containers.list_,
-    "deque": containers.list_,
     "set": containers.set_,
     "frozenset": containers.set_,
     "tuple": containers.tuple_,
