@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from state_machines.reader_languages.multiples import multiples_within_tolerance
+from state_machines.regex.python_syntax import flag_letters
 from state_machines.type_readers.marks import Schema
 from state_machines.type_readers.parts import distinct_numbers, language
 
@@ -226,14 +227,11 @@ def text(reader: PydanticReader, core: Core) -> Schema:
     return {**schema, **spec}
 
 
-_FLAGS = ((re.I, "i"), (re.M, "m"), (re.S, "s"), (re.X, "x"), (re.A, "a"))
-
-
 def _dialect(core: Core, config: Mapping[str, Any]) -> Schema:
     """Return the arguments that name the dialect of a pattern."""
     pattern = core.get("pattern")
     if isinstance(pattern, re.Pattern):
-        flags = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
+        flags = flag_letters(pattern.flags & ~re.UNICODE)
         return {"dialect": "python", **({"flags": flags} if flags else {})}
     engine = core.get("regex_engine") or config.get("regex_engine") or "rust-regex"
     if engine == "python-re":
