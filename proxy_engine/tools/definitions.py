@@ -13,12 +13,11 @@ import inspect
 import logging
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import docstring_parser
 import pydantic
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import JsonSchemaWarningKind
 
 from state_machines.type_readers.pydantic_reader import OptionalDefaults
 from state_machines.type_readers.recognition import uses_msgspec
@@ -357,12 +356,6 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
 
 
 class _ToolJsonSchema(OptionalDefaults):
-    # The model may omit a parameter whose default is not JSON.
-    ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {  # type: ignore[misc]
-        "skipped-choice",
-        "non-serializable-default",
-    }
-
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Omit titles that repeat the name, which would cost prompt tokens."""
         return False

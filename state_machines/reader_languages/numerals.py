@@ -8,7 +8,7 @@ language       texts
 ``int``        ``-?`` digits without leading zeros, at most 308
 ``float``      what ``repr`` writes without an exponent, at most 15 significant digits
 ``bool``       ``true``, ``false``
-``decimal``    plain decimals without leading zeros; ``NaN`` and ``Infinity`` if allowed
+``decimal``    plain decimals without leading zeros
 ``fraction``   digits, and a denominator or digits behind a point
 ``complex``    a real part, an imaginary part with ``j``, or both
 ``bytesize``   digits, or a number, a space or none, and a unit (``MB``, ``KiB``, ``kbit``, ``G``)
@@ -120,7 +120,6 @@ def decimal(
     multiple_of: Number | None = None,
     max_digits: int | None = None,
     decimal_places: int | None = None,
-    allow_inf_nan: bool = False,
     canonical: bool = False,
 ) -> Node:
     """Return the texts of decimals.
@@ -134,7 +133,6 @@ def decimal(
             quotients have at most 28.
         max_digits: Largest number of digits. A zero before the point does not count.
         decimal_places: Largest number of digits behind the point.
-        allow_inf_nan: Whether ``NaN``, ``Infinity`` and ``-Infinity`` are read.
         canonical: Whether there are no zeros at the end of a fraction, and at most five in front
             of it, which ``str`` writes without an exponent.
     """
@@ -156,18 +154,7 @@ def decimal(
     ]
     if canonical:
         parts.append(compile_pattern(_WRITTEN_DECIMAL, search=False))
-    numbers = intersection(parts)
-    if (
-        not allow_inf_nan
-        or step is not None
-        or max_digits is not None
-        or decimal_places is not None
-    ):
-        return numbers
-    special = [] if (low, high) != (None, None) or canonical else ["NaN"]
-    special += ["Infinity"] if high is None else []
-    special += ["-Infinity"] if low is None else []
-    return union((numbers, word_language(special)))
+    return intersection(parts)
 
 
 def _places(number: Fraction) -> int:

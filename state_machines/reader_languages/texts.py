@@ -45,7 +45,6 @@ def text(
     pattern: str | None = None,
     dialect: PatternDialect = "ecma",
     flags: str = "",
-    match: Literal["search", "match"] = "search",
     strip: bool = False,
     case: Literal["lower", "upper"] | None = None,
     ascii: bool = False,
@@ -56,10 +55,9 @@ def text(
     Args:
         min_length: Smallest number of characters, without the white space that is stripped.
         max_length: Largest number of characters.
-        pattern: A regular expression.
+        pattern: A regular expression, which is searched.
         dialect: The dialect of the pattern.
         flags: The flags of the pattern, as letters of ``re``.
-        match: Whether the pattern is searched, or must match at the start of the text.
         strip: Whether white space around the text is stripped.
         case: The case that the text is converted to.
         ascii: Whether all characters must be ASCII.
@@ -67,7 +65,7 @@ def text(
     """
     parts = [repetition(symbols(_ASCII if ascii else ANY_CODE_POINT), min_length or 0, max_length)]
     if pattern is not None:
-        parts.append(_pattern(pattern, dialect, flags, match))
+        parts.append(compile_pattern(pattern, search=True, dialect=dialect, flags=flags))
     if canonical and case is not None:
         parts.append(repetition(symbols(_unchanged(case)), 0, None))
     if not strip:
@@ -80,14 +78,6 @@ def text(
         return stripped
     around = repetition(symbols(WHITE_SPACE), 0, None)
     return concatenation(around, stripped, around)
-
-
-def _pattern(pattern: str, dialect: PatternDialect, flags: str, match: str) -> Node:
-    if match == "match":
-        # A line feed ends a comment of a verbose pattern, and is ignored there.
-        start, end = "^" if dialect == "ecma" else r"\A", "\n" if "x" in flags else ""
-        pattern = f"{start}(?:{pattern}{end})"
-    return compile_pattern(pattern, search=True, dialect=dialect, flags=flags)
 
 
 @lru_cache(maxsize=2)
@@ -108,8 +98,18 @@ def _unchanged(case: str) -> CodePointSet:
     return ~changing
 
 
-def path() -> Node:
-    """Return the texts of paths: all strings without U+0000."""
+_SEGMENT = r"(?:[^./\u{0}]|\.[^/\u{0}])[^/\u{0}]*"
+
+
+def path(*, canonical: bool = False) -> Node:
+    """Return the texts of paths: all strings without U+0000.
+
+    Args:
+        canonical: Whether the texts are those that POSIX paths of ``pathlib`` are written as.
+    """
+    if canonical:
+        written = rf"\.|/|/?{_SEGMENT}(?:/{_SEGMENT})*"
+        return compile_pattern(written, search=False)
     return repetition(symbols(~code_points(0)), 0, None)
 
 

@@ -7,13 +7,16 @@ describe have the keyword ``x-reader-language``, a language of
 
 Reading order: :mod:`~state_machines.type_readers.gaps` (what masks do not guarantee),
 :mod:`~state_machines.type_readers.marks` (notes that a schema has while it is built),
+:mod:`~state_machines.type_readers.distinctness` (what items of sets have to be),
 :mod:`~state_machines.type_readers.pydantic_reader` (the table of pydantic's core schemas) with
+:mod:`~state_machines.type_readers.core_reader` (its state),
 :mod:`~state_machines.type_readers.pydantic_scalars`,
 :mod:`~state_machines.type_readers.pydantic_listed`,
 :mod:`~state_machines.type_readers.pydantic_containers`,
 :mod:`~state_machines.type_readers.pydantic_members` and
 :mod:`~state_machines.type_readers.pydantic_functions`;
 :mod:`~state_machines.type_readers.msgspec_reader` (the table of msgspec's types) with
+:mod:`~state_machines.type_readers.msgspec_definitions` (the generator of a schema),
 :mod:`~state_machines.type_readers.msgspec_scalars` and
 :mod:`~state_machines.type_readers.msgspec_classes`;
 :mod:`~state_machines.type_readers.parts` (parts of schemas that both write) and

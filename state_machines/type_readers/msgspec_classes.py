@@ -10,31 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 import inspect as python_inspect
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import inspect
 
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.type_readers.marks import DEFAULTED, GAPS, LEFT_OUT, Schema, note
+from state_machines.type_readers.msgspec_definitions import MsgspecReader, class_name
 from state_machines.type_readers.msgspec_scalars import enum_values, json_values
-
-if TYPE_CHECKING:
-    from state_machines.type_readers.msgspec_reader import MsgspecReader
 
 _Class: TypeAlias = (
     inspect.StructType | inspect.DataclassType | inspect.TypedDictType | inspect.NamedTupleType
 )
 
 _EMPTY_FACTORIES = (list, dict, set, frozenset, tuple, bytearray)
-
-
-def class_name(cls: Any) -> str:
-    """Return the name of a class, or of a generic class with its arguments."""
-    if not hasattr(cls, "__origin__"):
-        return str(cls.__name__)
-    arguments = (each.__name__ if isinstance(each, type) else repr(each) for each in cls.__args__)
-    return f"{cls.__origin__.__name__}[{', '.join(arguments)}]"
 
 
 def array(items: list[Schema], min_items: int) -> Schema:

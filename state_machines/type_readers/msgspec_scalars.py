@@ -25,19 +25,15 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec import inspect
 
 from state_machines.reader_languages.multiples import AcceptedMultiples, multiples_by_remainder
 from state_machines.type_readers.marks import Schema
+from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row
 from state_machines.type_readers.parts import distinct_numbers, language, listed
-
-if TYPE_CHECKING:
-    from state_machines.type_readers.msgspec_reader import MsgspecReader
-
-Row: TypeAlias = Callable[["MsgspecReader", Any], Schema]
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 
@@ -101,7 +97,6 @@ def _text(reader: MsgspecReader, info: inspect.StrType) -> Schema:
         max_length=info.max_length,
         pattern=info.pattern,
         dialect="python",
-        match="search",
     )
     return {**schema, "pattern": info.pattern, **spec}
 

@@ -6,18 +6,15 @@ reader and the core schema. Observed with pydantic 2.14.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from state_machines.type_readers import pydantic_scalars as scalars
+from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
 from state_machines.type_readers.marks import GAPS, LEFT_OUT, Schema, note
 from state_machines.type_readers.parts import language
 from state_machines.type_readers.pydantic_listed import listed_keys
-from state_machines.type_readers.pydantic_scalars import Core
-
-if TYPE_CHECKING:
-    from state_machines.type_readers.pydantic_reader import PydanticReader
 
 _VARIADIC_ITEMS = 8
 """Largest number of items that are written in the middle of a tuple."""
@@ -26,7 +23,7 @@ _VARIADIC_ITEMS = 8
 # Objects
 
 
-def closed(reader: PydanticReader, core: Core) -> Schema:
+def closed(reader: CoreReader, core: Core) -> Schema:
     """Models and typed dicts: other members are dropped or refused, so none is written."""
     schema = reader.base(core)
     if "properties" in schema:
@@ -36,7 +33,7 @@ def closed(reader: PydanticReader, core: Core) -> Schema:
     return schema
 
 
-def fields(reader: PydanticReader, core: Core) -> Schema:
+def fields(reader: CoreReader, core: Core) -> Schema:
     """Fields of a model, with the names of extra members."""
     schema = reader.base(core)
     if "extras_keys_schema" in core:
@@ -56,7 +53,7 @@ def _with_model_gaps(core: Core, schema: Schema) -> Schema:
     return note(schema, GAPS, *reasons) if reasons else schema
 
 
-def data_class(reader: PydanticReader, core: Core) -> Schema:
+def data_class(reader: CoreReader, core: Core) -> Schema:
     """Dataclasses, whose ``__post_init__`` may raise an error."""
     schema = closed(reader, core)
     if core.get("post_init"):
@@ -64,7 +61,7 @@ def data_class(reader: PydanticReader, core: Core) -> Schema:
     return schema
 
 
-def mapping(reader: PydanticReader, core: Core) -> Schema:
+def mapping(reader: CoreReader, core: Core) -> Schema:
     """Dictionaries: keys are texts that the type of keys reads and writes back."""
     keys = _key_names(reader, core.get("keys_schema") or {"type": "any"})
     values = reader.generate_inner(core["values_schema"]) if "values_schema" in core else {}
@@ -78,7 +75,7 @@ def mapping(reader: PydanticReader, core: Core) -> Schema:
     return schema
 
 
-def _key_names(reader: PydanticReader, core: Core) -> Any:
+def _key_names(reader: CoreReader, core: Core) -> Any:
     """Return the schema of the names that a type of keys reads: a Boolean or an object."""
     core = reader.resolved(core)
     kind = core["type"]
@@ -119,20 +116,36 @@ def _numeral(core: Core) -> Schema:
 # Arrays
 
 
-def set_(reader: PydanticReader, core: Core) -> Schema:
+_UNHASHABLE = frozenset(
+    {"list", "deque", "set", "dict", "ordered-dict", "counter", "typed-dict"},
+)
+
+
+def check_hashable(core: Core) -> None:
+    """Raise an error if values of a core schema cannot be items of a set.
+
+    Raises:
+        UnreadableError: They are not hashable.
+    """
+    if core["type"] in _UNHASHABLE:
+        kind = f"a {core['type']}"
+    elif core["type"] in ("model", "dataclass") and core["cls"].__hash__ is None:
+        kind = f"an instance of {core['cls'].__name__}"
+    else:
+        return
+    raise UnreadableError(
+        f"{kind} is not hashable, so it cannot be in a set",
+        hint="Give a tuple, a frozenset or a frozen class, or a list in place of the set",
+    )
+
+
+def set_(reader: CoreReader, core: Core) -> Schema:
     """Sets: items are hashable; with a minimum, different texts are different values."""
     with reader.distinct(canonical=(core.get("min_length") or 0) > 1):
         return reader.base(core)
 
 
-def list_(reader: PydanticReader, core: Core) -> Schema:
-    """Lists, which are no item of a set."""
-    if reader.is_hashable:
-        raise PydanticInvalidForJsonSchema("a list is not hashable")
-    return reader.base(core)
-
-
-def any_(reader: PydanticReader, core: Core) -> Schema:
+def any_(reader: CoreReader, core: Core) -> Schema:
     """Any value; any hashable one in a set."""
     if not reader.is_hashable:
         return {}
@@ -140,7 +153,7 @@ def any_(reader: PydanticReader, core: Core) -> Schema:
     return {"type": ["null", "string", *number]}
 
 
-def tuple_(reader: PydanticReader, core: Core) -> Schema:
+def tuple_(reader: CoreReader, core: Core) -> Schema:
     """Tuples; items of any number in the middle are few."""
     items, index = core["items_schema"], core.get("variadic_item_index")
     if index is None or index + 1 == len(items):
@@ -157,7 +170,7 @@ def tuple_(reader: PydanticReader, core: Core) -> Schema:
     return {"anyOf": [reader.base(fixed) for fixed in sizes]}
 
 
-def named_tuple(reader: PydanticReader, core: Core) -> Schema:
+def named_tuple(reader: CoreReader, core: Core) -> Schema:
     """Named tuples: an array; items with a default are written."""
     schema = reader.base(core)
     if reader.writes_defaults and "prefixItems" in schema:
@@ -171,7 +184,7 @@ def named_tuple(reader: PydanticReader, core: Core) -> Schema:
 _NUMBERS = ("float", "int", "bool", "decimal", "literal", "enum")
 
 
-def union(reader: PydanticReader, core: Core) -> Schema:
+def union(reader: CoreReader, core: Core) -> Schema:
     """Unions; in a set with a minimum the numbers are of one type, since ``1 == True``."""
     if not reader.is_canonical:
         return _with_readable_choices(reader, core)
@@ -186,20 +199,20 @@ def union(reader: PydanticReader, core: Core) -> Schema:
     return _with_readable_choices(reader, {**core, "choices": kept})
 
 
-def _with_readable_choices(reader: PydanticReader, core: Core) -> Schema:
+def _with_readable_choices(reader: CoreReader, core: Core) -> Schema:
     """Return the schema of a union without the choices that no JSON is read as."""
     before = len(reader.skipped)
     schema = reader.base(core)
     lost = [f"a choice: {detail}" for detail in reader.skipped[before:]]
     if schema == {"anyOf": []}:
-        raise scalars.UnreadableError("no JSON is read as a choice of the union", hint=_DATA)
+        raise UnreadableError("no JSON is read as a choice of the union", hint=_DATA)
     return note(schema, LEFT_OUT, *lost) if lost else schema
 
 
 _DATA = "Give choices that are data"
 
 
-def nullable(reader: PydanticReader, core: Core) -> Schema:
+def nullable(reader: CoreReader, core: Core) -> Schema:
     """``Optional``: null alone, if no JSON is read as the other choice."""
     try:
         return reader.base(core)
@@ -207,17 +220,17 @@ def nullable(reader: PydanticReader, core: Core) -> Schema:
         return note({"type": "null"}, LEFT_OUT, f"a choice: {error.message}")
 
 
-def subclass(reader: PydanticReader, core: Core) -> Schema:
+def subclass(reader: CoreReader, core: Core) -> Schema:
     """Classes, which no JSON is read as."""
     raise PydanticInvalidForJsonSchema("a class is no data")
 
 
-def tagged_union(reader: PydanticReader, core: Core) -> Schema:
+def tagged_union(reader: CoreReader, core: Core) -> Schema:
     """Unions by a tag: the tag is written, also if it has a default."""
     schema = reader.base(core)
     choices = schema.pop("oneOf")
     if not choices:
-        raise scalars.UnreadableError("no JSON is read as a choice of the union", hint=_DATA)
+        raise UnreadableError("no JSON is read as a choice of the union", hint=_DATA)
     tag = schema.get("discriminator", {}).get("propertyName")
     if callable(core["discriminator"]):
         named = getattr(core["discriminator"], "__name__", "function")
@@ -232,18 +245,18 @@ def _with_required(choice: Schema, name: str) -> Schema:
     return choice if name in required else {**choice, "required": [*required, name]}
 
 
-def chain(reader: PydanticReader, core: Core) -> Schema:
+def chain(reader: CoreReader, core: Core) -> Schema:
     """Steps that each read the result of the step before."""
     schema = reader.base(core)
     later = [step for step in core["steps"][1:] if step["type"] != "definition-ref"]
     return note(schema, GAPS, "the later steps of a chain") if later else schema
 
 
-def json_text(reader: PydanticReader, core: Core) -> Schema:
+def json_text(reader: CoreReader, core: Core) -> Schema:
     """``Json``: a string that contains JSON."""
     return {**reader.base(core), **language("json")}
 
 
-def lax_or_strict(reader: PydanticReader, core: Core) -> Schema:
+def lax_or_strict(reader: CoreReader, core: Core) -> Schema:
     """Two validators, of which the configuration selects one."""
     return reader.generate_inner(core["strict_schema" if reader.is_strict(core) else "lax_schema"])

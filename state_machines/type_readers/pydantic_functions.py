@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic.types import Base64Encoder, Base64UrlEncoder
 
+from state_machines.type_readers.core_reader import Core
 from state_machines.type_readers.marks import GAPS, Schema, note
 from state_machines.type_readers.parts import language
-from state_machines.type_readers.pydantic_scalars import Core
 
 _LANGUAGES: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email"), "format": "email"},
@@ -27,6 +27,24 @@ _LANGUAGES: Mapping[str, Schema] = {
     "pattern_bytes_validator": {**language("python_pattern"), "format": "regex"},
 }
 """The schemas of strings that a function reads; they replace the schema of its input."""
+
+_CANONICAL: Mapping[str, Schema] = {
+    "EmailStr._validate": {**language("email", canonical=True), "format": "email"},
+    "ByteSize._validate": language("bytesize", canonical=True),
+}
+"""The same, of texts that are different values."""
+
+_FORMATS: Mapping[str, Schema] = {
+    "path": language("path", canonical=True),
+    **{
+        f"ip{name}{'' if kind == 'address' and version else kind}": language(
+            "ip", kind=kind, version=version, canonical=True
+        )
+        for kind in ("address", "interface", "network")
+        for name, version in (("v4", 4), ("v6", 6), ("vany", None))
+    },
+}
+"""Formats with several texts of one value, each with the texts that are different values."""
 
 _ENCODINGS: Mapping[tuple[str, object], Schema] = {
     ("EncodedBytes.decode", Base64Encoder): language("base64"),
@@ -61,12 +79,21 @@ _BOUNDS = {
 """Constraints of values behind another function: the argument, and the keyword of JSON Schema."""
 
 
-def read_by_function(core: Core, schema: Schema) -> Schema:
+def distinct_texts(schema: Schema) -> Schema:
+    """Return a schema without the texts of a format that are the same value as another text."""
+    found = _FORMATS.get(schema.get("format", ""))
+    if found is None or "x-reader-language" in schema:
+        return schema
+    return {**schema, **found}
+
+
+def read_by_function(core: Core, schema: Schema, *, is_canonical: bool) -> Schema:
     """Return the schema of the texts that a function accepts.
 
     Args:
         core: A core schema of a kind ``function-*``.
         schema: The schema of the function's input.
+        is_canonical: Whether different texts have to be different values.
     """
     function = core["function"]["function"]
     arguments: dict[str, Any] = {}
@@ -79,6 +106,8 @@ def read_by_function(core: Core, schema: Schema) -> Schema:
         return note(schema, GAPS, f"the validator {name} of the type")
     if name in _OUTSIDE:
         return note(schema, GAPS, _OUTSIDE[name])
+    if is_canonical and name in _CANONICAL:
+        return _with_language(schema, _CANONICAL[name])
     if name in _LANGUAGES:
         return _with_language(schema, _LANGUAGES[name])
     if name.startswith(("EncodedBytes.", "EncodedStr.")):

@@ -10,24 +10,21 @@ import json
 from collections.abc import Iterator
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import SchemaValidator, to_jsonable_python
 
+from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
 from state_machines.type_readers.marks import LEFT_OUT, Schema, note
 from state_machines.type_readers.parts import listed
-from state_machines.type_readers.pydantic_scalars import Core, UnreadableError
-
-if TYPE_CHECKING:
-    from state_machines.type_readers.pydantic_reader import PydanticReader
 
 
-def literal(reader: PydanticReader, core: Core) -> Schema:
+def literal(reader: CoreReader, core: Core) -> Schema:
     """``Literal``: the values that the validator reads from their own JSON."""
     return _listed(reader, core, [(value, value) for value in core["expected"]], "Literal")
 
 
-def enumeration(reader: PydanticReader, core: Core) -> Schema:
+def enumeration(reader: CoreReader, core: Core) -> Schema:
     """``Enum``: the values of the members that the validator reads from their own JSON."""
     members = [(member.value, member) for member in core["members"]]
     kind = core["cls"]
@@ -38,7 +35,7 @@ def enumeration(reader: PydanticReader, core: Core) -> Schema:
     return {"title": kind.__name__, **schema}
 
 
-def _listed(reader: PydanticReader, core: Core, values: list[tuple[Any, Any]], what: str) -> Schema:
+def _listed(reader: CoreReader, core: Core, values: list[tuple[Any, Any]], what: str) -> Schema:
     """Return the schema of listed values, each with the object that it is read as."""
     validator = SchemaValidator(core)
     readable: list[Any] = []

@@ -9,20 +9,13 @@ Observed with pydantic 2.14.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic.json_schema import (
-    GenerateJsonSchema,
-    JsonSchemaMode,
-    JsonSchemaValue,
-    JsonSchemaWarningKind,
-    WithJsonSchema,
-)
+from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue, WithJsonSchema
 from pydantic_core import PydanticOmit
 
 from state_machines.errors import UnsatisfiableSchemaError
@@ -30,6 +23,7 @@ from state_machines.json_schema.schema_copy import pointer_token
 from state_machines.type_readers import pydantic_containers as containers
 from state_machines.type_readers import pydantic_listed as listed
 from state_machines.type_readers import pydantic_scalars as scalars
+from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
 from state_machines.type_readers.marks import (
     GAPS,
     LEFT_OUT,
@@ -38,31 +32,20 @@ from state_machines.type_readers.marks import (
     finished,
     note,
 )
-from state_machines.type_readers.pydantic_functions import read_by_function
+from state_machines.type_readers.pydantic_functions import distinct_texts, read_by_function
 from state_machines.type_readers.pydantic_members import MemberTree, field_path
 
-Core: TypeAlias = Any
-"""A core schema: a dict with its kind as ``type``."""
 
-
-class PydanticReader(GenerateJsonSchema):
+class PydanticReader(CoreReader):
     """Generates the schema of one type. Objects are closed unless the type keeps extra members.
 
     Attributes:
-        writes_defaults: Whether properties with a default are required.
-        is_canonical: Whether different texts have to be different values, as for keys.
-        is_hashable: Whether values have to be hashable, as items of a set have.
+        result: The schema that was generated last, with the facts about it.
     """
-
-    writes_defaults: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.is_canonical = False
-        self.is_hashable = False
-        self._cores: dict[str, Core] = {}
         self._inlined: set[str] = set()
-        self.skipped: list[str] = []
         self.result = TypeSchema({})
 
     def build_schema_type_to_method(self) -> Any:
@@ -75,50 +58,10 @@ class PydanticReader(GenerateJsonSchema):
         self.result = finished(super().generate(schema, mode))
         return self.result.schema
 
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The configuration of the enclosing type."""
-        config: Mapping[str, Any] = self._config.config_dict
-        return config
-
-    def is_strict(self, core: Core) -> bool:
-        """Return whether a validator converts no values."""
-        return bool(core.get("strict", self.config.get("strict")))
-
-    @contextmanager
-    def distinct(self, *, canonical: bool) -> Iterator[None]:
-        """Generate schemas of items of a set within a ``with`` block."""
-        before = self.is_canonical, self.is_hashable
-        self.is_canonical, self.is_hashable = self.is_canonical or canonical, True
-        try:
-            yield
-        finally:
-            self.is_canonical, self.is_hashable = before
-
-    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """Remember a choice of a union that is left out; other warnings are not for the caller."""
-        if kind == "skipped-choice":
-            self.skipped.append(detail)
-
-    def base(self, core: Core) -> Schema:
-        """Return pydantic's schema of a core schema; its parts are read by the table."""
-        method = getattr(super(), f"{core['type'].replace('-', '_')}_schema")
-        schema: Schema = method(core)
-        return schema
-
-    def resolved(self, core: Core) -> Core:
-        """Return a core schema, or the definition that it refers to."""
-        while core["type"] == "definition-ref":
-            core = self._cores[core["schema_ref"]]
-        return core
-
-    def definitions_schema(self, schema: Core) -> JsonSchemaValue:
-        """Return the schema of a type with definitions."""
-        self._cores.update((core["ref"], core) for core in schema["definitions"])
-        return super().definitions_schema(schema)
-
     def generate_inner(self, schema: Core) -> JsonSchemaValue:
         """Return the schema of a part. A function may replace the schema of its input."""
+        if self.is_hashable:
+            containers.check_hashable(self.resolved(schema))
         reference = schema.get("schema_ref") or schema.get("ref")
         if self.is_canonical and reference and reference not in self._inlined:
             # The definition admits several texts of one value.
@@ -129,12 +72,14 @@ class PydanticReader(GenerateJsonSchema):
                 self._inlined.discard(reference)
         described = super().generate_inner(schema)
         if schema["type"].startswith("function-"):
-            described = read_by_function(schema, described)
+            described = read_by_function(schema, described, is_canonical=self.is_canonical)
+        if self.is_canonical:
+            described = distinct_texts(described)
         if _is_described_by_user(schema):
             described = note(described, GAPS, "the JSON Schema that the type gives")
         return described
 
-    def default_schema(self, schema: Core) -> JsonSchemaValue:
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
         """Return the schema of a value with a default. Only a default that is JSON is shown."""
         described = super().default_schema(schema)
         if "default" in described and listed.json_of(described["default"]) is None:
@@ -231,19 +176,17 @@ def _is_described_by_user(core: Core) -> bool:
 
 def _check_path(path: tuple[str | int, ...], name: str) -> None:
     if any(isinstance(step, int) and step < 0 for step in path):
-        raise scalars.UnreadableError(
+        raise UnreadableError(
             f"the alias of the field {name!r} counts from the end of an array",
             hint="Give an AliasPath with indices from the beginning, or a name as an alias",
         )
 
 
-def _located(error: PydanticInvalidForJsonSchema, pointer: str) -> scalars.UnreadableError:
+def _located(error: PydanticInvalidForJsonSchema, pointer: str) -> UnreadableError:
     """Return an error of a part of a type, at a pointer of the whole."""
-    if isinstance(error, scalars.UnreadableError):
-        return scalars.UnreadableError(
-            error.message, hint=error.hint, pointer=pointer + error.pointer
-        )
-    return scalars.UnreadableError(
+    if isinstance(error, UnreadableError):
+        return UnreadableError(error.message, hint=error.hint, pointer=pointer + error.pointer)
+    return UnreadableError(
         f"no JSON is read as this part of the type: {error.message}",
         hint="Give the field a default, a type that is data, or a validator with "
         "json_schema_input_type",
@@ -272,8 +215,6 @@ ROWS: Mapping[str, Row] = {
     "json": containers.json_text,
     "literal": listed.literal,
     "enum": listed.enumeration,
-    "list": containers.list_,
-    "deque": containers.list_,
     "set": containers.set_,
     "frozenset": containers.set_,
     "tuple": containers.tuple_,

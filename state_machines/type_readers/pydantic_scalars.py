@@ -11,33 +11,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
-
-from pydantic.errors import PydanticInvalidForJsonSchema
+from typing import Any
 
 from state_machines.reader_languages.multiples import multiples_within_tolerance
+from state_machines.regex.python_syntax import flag_letters
+from state_machines.type_readers.core_reader import Core, CoreReader
 from state_machines.type_readers.marks import Schema
 from state_machines.type_readers.parts import distinct_numbers, language
-
-if TYPE_CHECKING:
-    from state_machines.type_readers.pydantic_reader import PydanticReader
-
-Core = Mapping[str, Any]
-
-
-class UnreadableError(PydanticInvalidForJsonSchema):
-    """No JSON is read as a part of a type.
-
-    Attributes:
-        hint: The remedy.
-        pointer: The JSON Pointer of the part.
-    """
-
-    def __init__(self, message: str, *, hint: str, pointer: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
-        self.pointer = pointer
-
 
 BOUNDS = ("ge", "gt", "le", "lt")
 _KEYWORDS = {
@@ -58,12 +38,12 @@ _DAY = datetime.timedelta(days=1)
 # Numbers
 
 
-def integer(reader: PydanticReader, core: Core) -> Schema:
+def integer(reader: CoreReader, core: Core) -> Schema:
     """``int``: digits; pydantic reads no integer from ``1e2``, and at most 4,300 digits."""
     return {"type": "integer", **_number_keywords(core, _as_integer)}
 
 
-def number(reader: PydanticReader, core: Core) -> Schema:
+def number(reader: CoreReader, core: Core) -> Schema:
     """``float``: numbers, which are rounded to a double before they are compared."""
     schema: Schema = {"type": "number", **_number_keywords(core, float)}
     step = schema.pop("multipleOf", None)
@@ -86,7 +66,7 @@ def _as_integer(bound: Any) -> int | float:
     return int(bound) if whole else float(bound)
 
 
-def decimal(reader: PydanticReader, core: Core) -> Schema:
+def decimal(reader: CoreReader, core: Core) -> Schema:
     """``Decimal``: numbers that are exact as doubles, and their texts.
 
     A number is read as a double, and converted by its shortest text.
@@ -164,7 +144,7 @@ def _places(number: float) -> int:
     return max(-int(exponent), 0)
 
 
-def fraction(reader: PydanticReader, core: Core) -> Schema:
+def fraction(reader: CoreReader, core: Core) -> Schema:
     """``Fraction``: texts, and numbers, which are exact as fractions of their doubles."""
     texts = {**language("fraction", canonical=reader.is_canonical or None), "format": "fraction"}
     if reader.is_canonical:
@@ -174,7 +154,7 @@ def fraction(reader: PydanticReader, core: Core) -> Schema:
     return {"anyOf": [{"type": "number", **bounds}, *([] if bounds else [texts])]}
 
 
-def complex_number(reader: PydanticReader, core: Core) -> Schema:
+def complex_number(reader: CoreReader, core: Core) -> Schema:
     """``complex``: a text that Python's ``complex`` reads, or a number."""
     texts = language("complex", canonical=reader.is_canonical or None)
     # pydantic refuses integers beyond 64 bits.
@@ -185,7 +165,7 @@ def complex_number(reader: PydanticReader, core: Core) -> Schema:
 # Strings
 
 
-def text(reader: PydanticReader, core: Core) -> Schema:
+def text(reader: CoreReader, core: Core) -> Schema:
     """``str``: stripped, then measured, matched by the pattern, and converted to a case."""
     config = reader.config
     length = [core.get(name) for name in _LENGTHS]
@@ -226,14 +206,11 @@ def text(reader: PydanticReader, core: Core) -> Schema:
     return {**schema, **spec}
 
 
-_FLAGS = ((re.I, "i"), (re.M, "m"), (re.S, "s"), (re.X, "x"), (re.A, "a"))
-
-
 def _dialect(core: Core, config: Mapping[str, Any]) -> Schema:
     """Return the arguments that name the dialect of a pattern."""
     pattern = core.get("pattern")
     if isinstance(pattern, re.Pattern):
-        flags = "".join(letter for flag, letter in _FLAGS if pattern.flags & flag)
+        flags = flag_letters(pattern.flags & ~re.UNICODE)
         return {"dialect": "python", **({"flags": flags} if flags else {})}
     engine = core.get("regex_engine") or config.get("regex_engine") or "rust-regex"
     if engine == "python-re":
@@ -241,7 +218,7 @@ def _dialect(core: Core, config: Mapping[str, Any]) -> Schema:
     return {"dialect": "rust"}
 
 
-def data(reader: PydanticReader, core: Core) -> Schema:
+def data(reader: CoreReader, core: Core) -> Schema:
     """``bytes``: text of the encoding ``val_json_bytes``; lengths are those of the bytes."""
     encoding = reader.config.get("val_json_bytes") or "utf8"
     lengths = {name: core.get(name) for name in _LENGTHS}
@@ -251,19 +228,19 @@ def data(reader: PydanticReader, core: Core) -> Schema:
     return language("bytes", encoding=encoding, **lengths, canonical=canonical)
 
 
-def uuid(reader: PydanticReader, core: Core) -> Schema:
+def uuid(reader: CoreReader, core: Core) -> Schema:
     """``UUID``: the hyphenated form, of one version if the type names a version."""
     version = core.get("version")
     spec = language("uuid", version=version, canonical=reader.is_canonical or None)
     return {**spec, "format": "uuid" if version is None else f"uuid{version}"}
 
 
-def url(reader: PydanticReader, core: Core) -> Schema:
+def url(reader: CoreReader, core: Core) -> Schema:
     """URLs: absolute, of the schemes that the type allows."""
     return {**_url(reader, core, is_multi_host=None), "format": "uri"}
 
 
-def multi_host_url(reader: PydanticReader, core: Core) -> Schema:
+def multi_host_url(reader: CoreReader, core: Core) -> Schema:
     """Data source names, whose address may list several hosts."""
     return {**_url(reader, core, is_multi_host=True), "format": "multi-host-uri"}
 
@@ -274,7 +251,7 @@ _URL_ARGUMENTS = (
 )
 
 
-def _url(reader: PydanticReader, core: Core, *, is_multi_host: bool | None) -> Schema:
+def _url(reader: CoreReader, core: Core, *, is_multi_host: bool | None) -> Schema:
     arguments = {name: core.get(name) for name in _URL_ARGUMENTS}
     canonical = reader.is_canonical or None
     return language("url", **arguments, multi_host=is_multi_host, canonical=canonical)
@@ -283,7 +260,7 @@ def _url(reader: PydanticReader, core: Core, *, is_multi_host: bool | None) -> S
 # Dates and times
 
 
-def date(reader: PydanticReader, core: Core) -> Schema:
+def date(reader: CoreReader, core: Core) -> Schema:
     """``date``: RFC 3339's ``full-date``."""
     bounds = {name: _iso(core.get(name)) for name in BOUNDS}
     today = datetime.date.today()
@@ -296,7 +273,7 @@ def date(reader: PydanticReader, core: Core) -> Schema:
     return {**language("date", **bounds), "format": "date"}
 
 
-def date_time(reader: PydanticReader, core: Core) -> Schema:
+def date_time(reader: CoreReader, core: Core) -> Schema:
     """``datetime``: RFC 3339's ``date-time`` without leap seconds, with or without an offset."""
     bounds = {name: _iso(core.get(name)) for name in BOUNDS}
     # Days around now, whatever the offset of a time is.
@@ -311,13 +288,13 @@ def date_time(reader: PydanticReader, core: Core) -> Schema:
     return {**language("datetime", **bounds, **_clock(reader, core)), "format": "date-time"}
 
 
-def time(reader: PydanticReader, core: Core) -> Schema:
+def time(reader: CoreReader, core: Core) -> Schema:
     """``time``: RFC 3339's ``full-time`` without leap seconds, with or without an offset."""
     bounds = {name: _iso(core.get(name)) for name in BOUNDS}
     return {**language("time", **bounds, **_clock(reader, core)), "format": "time"}
 
 
-def _clock(reader: PydanticReader, core: Core) -> Schema:
+def _clock(reader: CoreReader, core: Core) -> Schema:
     """Return the arguments of times: the offset, and the reading of more than six decimals."""
     precision = core.get("microseconds_precision")
     return {
@@ -329,7 +306,7 @@ def _clock(reader: PydanticReader, core: Core) -> Schema:
     }
 
 
-def duration(reader: PydanticReader, core: Core) -> Schema:
+def duration(reader: CoreReader, core: Core) -> Schema:
     """``timedelta``: durations of ISO 8601."""
     bounds = {name: None if core.get(name) is None else _seconds(core[name]) for name in BOUNDS}
     canonical = reader.is_canonical or None

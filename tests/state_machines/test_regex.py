@@ -18,26 +18,16 @@ from data_files import (
 )
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from pattern_oracles import spells
 
 from state_machines.errors import InvalidPatternError, PatternError, UnsupportedPatternError
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
-from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.node import EMPTY
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 from state_machines.regex.unicode_classes import SPACE, property_set
-
-
-def spells(node: Node, text: str) -> bool:
-    """Whether a language of code points holds the text."""
-    for character in text:
-        point = ord(character)
-        found = [target for members, target in node.transitions if point in members]
-        if not found:
-            return False
-        (node,) = found
-    return node.nullable
 
 
 def finds(pattern: str, text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import json
+import pathlib
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -81,6 +82,7 @@ def cases() -> Iterator[tuple[dict[str, Any], Convert]]:
     yield {"language": "complex", **canonical}, adapter(complex)
     yield {"language": "bytesize", **canonical}, adapter(pydantic.ByteSize)
     yield {"language": "email", **canonical}, adapter(pydantic.EmailStr)
+    yield {"language": "path", **canonical}, adapter(pathlib.PurePosixPath)
     yield {"language": "bytes"}, adapter(bytes)
     yield {"language": "base64"}, decoder(bytes)
     for encoding in ("base64", "hex"):

@@ -235,6 +235,23 @@ def test_items_of_sets_are_hashable() -> None:
     check(set[Any], ['["a", 1, null]'], ["[[1]]", "[{}]"])
 
 
+@dataclasses.dataclass
+class Spot:
+    x: int
+
+
+@pytest.mark.parametrize("items", [dict[str, int], set[int], list[int], Cat, Spot])
+def test_items_that_are_not_hashable_are_an_error_with_the_pointer(items: Any) -> None:
+    class Holder(BaseModel):
+        found: set[items]
+
+    with pytest.raises(UnsatisfiableSchemaError, match="is not hashable") as raised:
+        described(Holder)
+    assert raised.value.pointer == "/properties/found"
+    choices = Annotated[set[items | int], Field(min_length=1)]
+    check(choices, ["[1]"], ["[[]]", "[{}]", '[{"x": 1}]'])
+
+
 def test_items_of_sets_with_a_minimum_are_different_values() -> None:
     pair = Annotated[set[datetime.datetime], Field(min_length=2)]
     check(

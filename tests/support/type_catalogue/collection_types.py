@@ -10,6 +10,8 @@ from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from ipaddress import IPv6Address
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -244,6 +246,36 @@ ENTRIES = (
         sized(set[pydantic.HttpUrl], min_length=2),
         ['["https://a.org/", "https://b.org/"]'],
         ['["https://a.org", "https://a.org/"]'],
+    ),
+    entry(
+        "set of IPv6Address, min_length",
+        sized(set[IPv6Address], min_length=2),
+        ['["::1", "2001:db8::1"]'],
+        ['["::1", "0:0::1"]'],
+    ),
+    entry(
+        "set of IPvAnyNetwork, min_length",
+        sized(set[pydantic.IPvAnyNetwork], min_length=2),
+        ['["10.0.0.0/8", "::/16"]'],
+        ['["::/16", "0::/16"]'],
+    ),
+    entry(
+        "set of paths, min_length",
+        sized(set[PurePosixPath], min_length=2),
+        ['["a/b", "/a/.b"]'],
+        ['["a/b", "a//b/"]'],
+    ),
+    entry(
+        "set of e-mail addresses, min_length",
+        sized(set[pydantic.EmailStr], min_length=2),
+        ['["a@example.org", "b@example.org"]'],
+        ['["a@example.org", "a@EXAMPLE.org"]'],
+    ),
+    entry(
+        "set of ByteSize, min_length",
+        sized(set[pydantic.ByteSize], min_length=2),
+        ['["1000", "1024"]'],
+        ['[1000, "1KB"]'],
     ),
     entry("conset", pydantic.conset(Level, min_length=1), ["[1]"], ["[]"]),
     entry("frozenset", frozenset[str], ['["a"]', "[]"], ["[1]"]),
