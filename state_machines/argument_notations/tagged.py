@@ -189,7 +189,7 @@ class TaggedNotation(Notation):
 
     @property
     def trimmed(self) -> TaggedNotation:
-        """This notation for a parser that strips white space from values."""
+        """The notation for a parser that strips white space from values."""
         return self if self.trims else replace(self, name=f"{self.name}-trimmed", trims=True)
 
     def can_write_name(self, name: str) -> bool:
