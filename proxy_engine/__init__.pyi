@@ -63,6 +63,9 @@ from .errors import (
     EngineForkedError as EngineForkedError,
 )
 from .errors import (
+    EventLoopBlockedError as EventLoopBlockedError,
+)
+from .errors import (
     GrammarBudgetError as GrammarBudgetError,
 )
 from .errors import (
@@ -129,8 +132,9 @@ from .errors import (
     SchemaError as SchemaError,
 )
 from .errors import (
-    EventLoopBlockedError as EventLoopBlockedError,
     ToolArgumentsError as ToolArgumentsError,
+)
+from .errors import (
     ToolFailedError as ToolFailedError,
 )
 from .errors import (
