@@ -37,9 +37,9 @@
             └── DistributedError            a rank of a distributed run has failed
 
 Errors marked (V) are also ``ValueError``s. ``ToolArgumentsError``, ``ToolFailedError``,
-``EventLoopBlockedError``, ``OutputValidationError``, ``BatchError``, ``EngineClosedError`` with its subclasses, and ``OutputFileError`` can be raised
-while the model runs, all others before. ``RecordError`` and ``EarlierRunError`` are stored with
-their records and not raised.
+``EventLoopBlockedError``, ``OutputValidationError``, ``BatchError``, ``EngineClosedError`` with its
+subclasses, and ``OutputFileError`` can be raised while the model runs, all others before.
+``RecordError`` and ``EarlierRunError`` are stored with their records and not raised.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ class ToolLoop(Generic[A]):
     A tool's string result is passed to the model as it is, an image or a recording as content, a
     list of contents as its parts, and another result as JSON. An exception of a tool, arguments
     that it does not accept, and a medium that the model does not read or that cannot be read are
-    passed as ``{"error": …}``, and the message's ``metadata`` has ``"is_error": True``. Async tools
-    are awaited to their end.
+    passed as ``{"error": …}``, and the
+    message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
     A call with the tool and the arguments of an earlier call is not run again: its message has the
     earlier result and says so, and its ``metadata`` has ``"is_repeated": True``.
