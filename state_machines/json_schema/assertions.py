@@ -18,12 +18,8 @@ from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.document import SchemaLocation
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.formats import format_language
-from state_machines.json_schema.numbers.number_sets import (
-    INTEGERS,
-    Interval,
-    NumberSet,
-    exact,
-)
+from state_machines.json_schema.numbers.intervals import Interval, exact
+from state_machines.json_schema.numbers.number_sets import INTEGERS, NumberSet
 from state_machines.json_schema.objects.object_shape import (
     Absent,
     Clause,

@@ -25,11 +25,11 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.words import word_language
 from state_machines.json_schema.arrays.array_shape import ArrayShape
+from state_machines.json_schema.numbers.intervals import exact
 from state_machines.json_schema.numbers.number_sets import (
     ALL_NUMBERS,
     NO_NUMBERS,
     NumberSet,
-    exact,
     points,
 )
 from state_machines.json_schema.objects.object_shape import (

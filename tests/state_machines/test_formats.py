@@ -5,18 +5,23 @@ from __future__ import annotations
 import ipaddress
 import re
 import uuid
+from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
 import email_validator
 import idna.idnadata
+import pydantic
 import pytest
 from data_files import NO_SUITE, suite_groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from schema_strategies import examples
 
 from state_machines import JsonSchemaStateMachine
@@ -345,7 +350,21 @@ READERS: dict[str, Any] = {
     "time": lambda text: _read_date_time(f"2000-01-01T{text}"),
     "ipv4": ipaddress.IPv4Address,
     "ipv6": ipaddress.IPv6Address,
+    "ipv4interface": ipaddress.IPv4Interface,
+    "ipv6interface": ipaddress.IPv6Interface,
+    "ipv4network": ipaddress.IPv4Network,
+    "ipv6network": ipaddress.IPv6Network,
+    "ipvanyaddress": ipaddress.ip_address,
+    "ipvanyinterface": ipaddress.ip_interface,
+    "ipvanynetwork": ipaddress.ip_network,
     "uuid": uuid.UUID,
+    **{
+        f"uuid{version}": TypeAdapter(getattr(pydantic, f"UUID{version}")).validate_python
+        for version in (1, 3, 4, 5, 6, 7, 8)
+    },
+    "base64": partial(b64decode, validate=True),
+    "base64url": urlsafe_b64decode,
+    "fraction": Fraction,
     "uri": lambda text: urlsplit(text).geturl(),
     "regex": _read_regex,
 }

@@ -31,7 +31,7 @@ from state_machines.json_schema.numbers.decimal_grid import (
     grid_of,
 )
 from state_machines.json_schema.numbers.doubles import End
-from state_machines.json_schema.numbers.number_sets import (
+from state_machines.json_schema.numbers.intervals import (
     LARGEST,
     MAX_INTEGER_DIGITS,
     Interval,

@@ -11,7 +11,7 @@ from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.json_schema.numbers.bounded_digits import decimal_digits
 from state_machines.json_schema.numbers.decimals import magnitudes
 from state_machines.json_schema.numbers.doubles import End
-from state_machines.json_schema.numbers.number_sets import Interval
+from state_machines.json_schema.numbers.intervals import Interval
 
 MAX_EXPONENT = 307
 MAX_NEGATIVE_EXPONENT = 324

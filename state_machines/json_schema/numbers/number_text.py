@@ -40,7 +40,8 @@ from state_machines.json_schema.numbers.exponents import (
     magnitude,
     mantissa_ends,
 )
-from state_machines.json_schema.numbers.number_sets import Interval, NumberSet
+from state_machines.json_schema.numbers.intervals import Interval
+from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.numbers.same_double import every_spelling
 from state_machines.limits import LIMITS
 

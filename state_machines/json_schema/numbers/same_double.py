@@ -30,7 +30,7 @@ from state_machines.json_schema.numbers.exponents import (
     magnitude,
     mantissa_ends,
 )
-from state_machines.json_schema.numbers.number_sets import exact
+from state_machines.json_schema.numbers.intervals import exact
 
 _DISTINCT = 10**15
 """Decimals of up to 15 digits are different doubles."""
