@@ -108,8 +108,17 @@ def _unchanged(case: str) -> CodePointSet:
     return ~changing
 
 
-def path() -> Node:
-    """Return the texts of paths: all strings without U+0000."""
+_STEP = r"(?:[^/.\0][^/\0]*|\.[^/\0]+)"
+
+
+def path(*, canonical: bool = False) -> Node:
+    """Return the texts of paths: all strings without U+0000.
+
+    Args:
+        canonical: Whether no two texts are the same path, as ``a//b``, ``a/./b`` and ``a/b`` are.
+    """
+    if canonical:
+        return compile_pattern(rf"(?:\.|/|/?{_STEP}(?:/{_STEP})*)", search=False)
     return repetition(symbols(~code_points(0)), 0, None)
 
 

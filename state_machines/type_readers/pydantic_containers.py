@@ -6,6 +6,7 @@ reader and the core schema. Observed with pydantic 2.14.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -13,6 +14,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.marks import GAPS, LEFT_OUT, Schema, note
 from state_machines.type_readers.parts import language
+from state_machines.type_readers.pydantic_functions import read_by_function
 from state_machines.type_readers.pydantic_listed import listed_keys
 from state_machines.type_readers.pydantic_scalars import Core
 
@@ -28,6 +30,7 @@ _VARIADIC_ITEMS = 8
 
 def closed(reader: PydanticReader, core: Core) -> Schema:
     """Models and typed dicts: other members are dropped or refused, so none is written."""
+    _check_hashable(reader, core)
     schema = reader.base(core)
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
@@ -51,9 +54,24 @@ def _with_model_gaps(core: Core, schema: Schema) -> Schema:
     reasons = []
     if core.get("custom_init"):
         reasons.append(f"__init__ of {core['cls'].__name__}")
-    if core.get("post_init") == "model_post_init":
+    if core.get("post_init") == "model_post_init" and not _sets_private_attributes(core["cls"]):
         reasons.append(f"model_post_init of {core['cls'].__name__}")
     return note(schema, GAPS, *reasons) if reasons else schema
+
+
+def _sets_private_attributes(cls: Any) -> bool:
+    """Return whether ``model_post_init`` is the function of pydantic for private attributes."""
+    return inspect.unwrap(cls.model_post_init).__module__.startswith("pydantic.")
+
+
+def _check_hashable(reader: PydanticReader, core: Core) -> None:
+    cls = core.get("cls")
+    if reader.is_hashable and (cls is None or cls.__hash__ is None):
+        name = cls.__name__ if cls else "a typed dict"
+        raise scalars.UnreadableError(
+            f"{name} is not hashable, so it is no item of a set",
+            hint="Give a frozen class, or a list instead of the set",
+        )
 
 
 def data_class(reader: PydanticReader, core: Core) -> Schema:
@@ -95,14 +113,45 @@ def _key_names(reader: PydanticReader, core: Core) -> Any:
         return True if True in names else {"anyOf": names} if names else False
     if kind in ("nullable", "default", "custom-error"):
         return _key_names(reader, core["schema"])
+    if kind == "model" and core.get("root_model"):
+        return _root_names(reader, core)
     with reader.distinct(canonical=True):
         try:
             schema = reader.generate_inner(core)
         except PydanticInvalidForJsonSchema:
             return False
+    if schema.get("type") != "string" and kind.startswith("function-") and "schema" in core:
+        return _names_behind_function(reader, core)
+    return _strings(schema)
+
+
+def _strings(schema: Schema) -> Any:
+    """Return the schema of the strings of a schema: a Boolean or an object."""
+    if "anyOf" in schema:
+        found = [_strings(each) for each in schema["anyOf"]]
+        found = [each for each in found if each is not False]
+        return True if True in found else {"anyOf": found} if found else False
     if schema == {"type": "string"}:
         return True
     return schema if schema.get("type") == "string" else False
+
+
+def _names_behind_function(reader: PydanticReader, core: Core) -> Any:
+    """Return the names that are read as keys which a function checks or converts."""
+    names = _key_names(reader, core["schema"])
+    if names is False:
+        return False
+    described = {"type": "string"} if names is True else names
+    return _strings(read_by_function(core, described, canonical=True))
+
+
+def _root_names(reader: PydanticReader, core: Core) -> Any:
+    """Return the names that are read as a ``RootModel``, which has to be hashable."""
+    if core["cls"].__hash__ is None:
+        return False
+    root = reader.resolved(core["schema"])
+    names = _key_names(reader, root["fields"]["root"]["schema"] if "fields" in root else root)
+    return _with_model_gaps(core, {"type": "string"} if names is True else names) if names else False
 
 
 def _numeral(core: Core) -> Schema:
@@ -128,7 +177,10 @@ def set_(reader: PydanticReader, core: Core) -> Schema:
 def list_(reader: PydanticReader, core: Core) -> Schema:
     """Lists, which are no item of a set."""
     if reader.is_hashable:
-        raise PydanticInvalidForJsonSchema("a list is not hashable")
+        raise scalars.UnreadableError(
+            "a list is not hashable, so it is no item of a set",
+            hint="Give a tuple, or a list instead of the set",
+        )
     return reader.base(core)
 
 

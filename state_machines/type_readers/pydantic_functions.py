@@ -8,6 +8,7 @@ pydantic 2.14.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,6 @@ from state_machines.type_readers.pydantic_scalars import Core
 _LANGUAGES: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email"), "format": "email"},
     "NameEmail._validate": {**language("name_email"), "format": "name-email"},
-    "ByteSize._validate": {"anyOf": [{"type": "integer", "minimum": 0}, language("bytesize")]},
     "validate_str_is_valid_iana_tz": language("zoneinfo"),
     "pattern_str_validator": {**language("python_pattern"), "format": "regex"},
     "pattern_either_validator": {**language("python_pattern"), "format": "regex"},
@@ -41,9 +41,9 @@ _OUTSIDE: Mapping[str, str] = {
     "PathType.validate_new": "the path does not exist, and its parent does",
     "PathType.validate_socket": "the path is a socket",
     "import_string": "the name can be imported",
+    "PaymentCardNumber.validate": "the check digit, and the length for the brand, are correct",
 }
-"""Requirements that depend on more than the text."""
-
+"""Requirements that no mask guarantees; most depend on more than the text."""
 
 _OWN_MODULES = ("pydantic.", "pydantic_core", "ipaddress", "annotated_types")
 
@@ -61,12 +61,13 @@ _BOUNDS = {
 """Constraints of values behind another function: the argument, and the keyword of JSON Schema."""
 
 
-def read_by_function(core: Core, schema: Schema) -> Schema:
+def read_by_function(core: Core, schema: Schema, *, canonical: bool = False) -> Schema:
     """Return the schema of the texts that a function accepts.
 
     Args:
         core: A core schema of a kind ``function-*``.
         schema: The schema of the function's input.
+        canonical: Whether different texts have to be different values.
     """
     function = core["function"]["function"]
     arguments: dict[str, Any] = {}
@@ -75,25 +76,42 @@ def read_by_function(core: Core, schema: Schema) -> Schema:
         function = function.func
     name = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None) or type(function).__module__
+    if isinstance(function, operator.attrgetter) and core["schema"]["type"] == "enum":
+        # The value of a member (``use_enum_values``).
+        return schema
     if not f"{module}.".startswith(_OWN_MODULES):
         return note(schema, GAPS, f"the validator {name} of the type")
     if name in _OUTSIDE:
         return note(schema, GAPS, _OUTSIDE[name])
     if name in _LANGUAGES:
         return _with_language(schema, _LANGUAGES[name])
+    if name == "ByteSize._validate":
+        texts = language("bytesize", canonical=canonical or None)
+        numbers = {"type": "integer", "minimum": 0}
+        return _with_language(schema, texts if canonical else {"anyOf": [numbers, texts]})
     if name.startswith(("EncodedBytes.", "EncodedStr.")):
         encoder = getattr(getattr(function, "__self__", None), "encoder", None)
         found = _ENCODINGS.get((name, encoder))
         if found is None:
             return note(schema, GAPS, f"the encoder {encoder!r} of the type")
+        if schema.get("x-reader-language", {}).get("encoding", "utf8") != "utf8":
+            return note(schema, GAPS, "the encoding within val_json_bytes")
         return _with_language(schema, found)
     if name in _LENGTHS or name in _BOUNDS:
         argument, keyword = (_LENGTHS | _BOUNDS)[name]
         return _constrained(core, schema, argument, keyword, arguments[argument])
     if name.endswith(_CONDITIONS):
         return note(schema, GAPS, "a predicate of the type")
+    if f"{module}.".startswith("pydantic.") and not name.endswith(_CONVERSIONS):
+        return note(schema, GAPS, f"the validator {name} of pydantic")
     return schema
 
+
+_CONVERSIONS = (
+    *("<lambda>", "SecretStr", "SecretBytes", "wrap_val", "path_validator", "defaultdict_validator"),
+    *("IPvAnyAddress._validate", "IPvAnyInterface._validate", "IPvAnyNetwork._validate"),
+)
+"""Functions of pydantic that refuse no text of the schema of their input."""
 
 _CONDITIONS = ("_predicate", "val_func", "_not", "forbid_inf_nan_check")
 
@@ -113,7 +131,7 @@ def _constrained(core: Core, schema: Schema, argument: str, keyword: str, limit:
     if spec.get("language") in _REWRITTEN:
         # The length is that of the value as it is written back.
         schema = {**schema, "x-reader-language": {**spec, "canonical": True}}
-    if _innermost(core)["type"] == "bytes" and not spec.get("is_text"):
+    if spec.get("is_text") or _innermost(core)["type"] == "bytes":
         spec = spec or {"language": "bytes"}
         return {**schema, "x-reader-language": {**spec, argument: limit}}
     return {**schema, "allOf": [*schema.get("allOf", ()), {keyword: limit}]}
@@ -139,3 +157,29 @@ def _with_language(schema: Schema, language: Schema) -> Schema:
     """Return the schema of a language, with the annotations of another schema."""
     kept = ("title", "description", "examples", "format", "deprecated", "default")
     return {**language, **{name: schema[name] for name in kept if name in schema}}
+
+
+_WRITTEN: Mapping[str, Schema] = {
+    "path": language("path", canonical=True),
+    "ipv4": language("ip", version=4, canonical=True),
+    "ipv6": language("ip", version=6, canonical=True),
+    "ipvanyaddress": language("ip", canonical=True),
+    "ipv4interface": language("ip", version=4, kind="interface", canonical=True),
+    "ipv6interface": language("ip", version=6, kind="interface", canonical=True),
+    "ipvanyinterface": language("ip", kind="interface", canonical=True),
+    "ipv4network": language("ip", version=4, kind="network", canonical=True),
+    "ipv6network": language("ip", version=6, kind="network", canonical=True),
+    "ipvanynetwork": language("ip", kind="network", canonical=True),
+}
+"""The texts that are written back as they are read, by the format of pydantic's schema."""
+
+
+def written_back(schema: Schema) -> Schema:
+    """Return the schema of those texts of a string that are different values."""
+    spec = schema.get("x-reader-language")
+    if spec is None:
+        found = _WRITTEN.get(str(schema.get("format")))
+        return schema if found is None else {**schema, **found}
+    if spec["language"] not in _REWRITTEN:
+        return schema
+    return {**schema, "x-reader-language": {**spec, "canonical": True}}

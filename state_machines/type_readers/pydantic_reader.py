@@ -38,7 +38,7 @@ from state_machines.type_readers.marks import (
     finished,
     note,
 )
-from state_machines.type_readers.pydantic_functions import read_by_function
+from state_machines.type_readers.pydantic_functions import read_by_function, written_back
 from state_machines.type_readers.pydantic_members import MemberTree, field_path
 
 Core: TypeAlias = Any
@@ -120,8 +120,8 @@ class PydanticReader(GenerateJsonSchema):
     def generate_inner(self, schema: Core) -> JsonSchemaValue:
         """Return the schema of a part. A function may replace the schema of its input."""
         reference = schema.get("schema_ref") or schema.get("ref")
-        if self.is_canonical and reference and reference not in self._inlined:
-            # The definition admits several texts of one value.
+        if self.is_hashable and reference and reference not in self._inlined:
+            # The definition admits values that are not hashable, and several texts of one value.
             self._inlined.add(reference)
             try:
                 return self.generate_inner(_without(self.resolved(schema), "ref"))
@@ -129,10 +129,10 @@ class PydanticReader(GenerateJsonSchema):
                 self._inlined.discard(reference)
         described = super().generate_inner(schema)
         if schema["type"].startswith("function-"):
-            described = read_by_function(schema, described)
+            described = read_by_function(schema, described, canonical=self.is_canonical)
         if _is_described_by_user(schema):
             described = note(described, GAPS, "the JSON Schema that the type gives")
-        return described
+        return written_back(described) if self.is_canonical else described
 
     def default_schema(self, schema: Core) -> JsonSchemaValue:
         """Return the schema of a value with a default. Only a default that is JSON is shown."""
