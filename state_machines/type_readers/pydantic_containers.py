@@ -7,6 +7,7 @@ reader and the core schema. Observed with pydantic 2.14.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -20,6 +21,9 @@ from state_machines.type_readers.pydantic_scalars import Core
 
 if TYPE_CHECKING:
     from state_machines.type_readers.pydantic_reader import PydanticReader
+
+SAME_ITEMS = "sets with the same items in another order are one item"
+_SAME_JSON = "different texts of the same JSON are one value"
 
 _VARIADIC_ITEMS = 8
 """Largest number of items that are written in the middle of a tuple."""
@@ -61,17 +65,21 @@ def _with_model_gaps(core: Core, schema: Schema) -> Schema:
 
 def _sets_private_attributes(cls: Any) -> bool:
     """Return whether ``model_post_init`` is the function of pydantic for private attributes."""
-    return inspect.unwrap(cls.model_post_init).__module__.startswith("pydantic.")
+    function = inspect.unwrap(cls.model_post_init)
+    return str(function.__module__).startswith("pydantic.")
 
 
 def _check_hashable(reader: PydanticReader, core: Core) -> None:
     cls = core.get("cls")
     if reader.is_hashable and (cls is None or cls.__hash__ is None):
-        name = cls.__name__ if cls else "a typed dict"
-        raise scalars.UnreadableError(
-            f"{name} is not hashable, so it is no item of a set",
-            hint="Give a frozen class, or a list instead of the set",
-        )
+        raise _unhashable(cls.__name__ if cls else "a typed dict", "a frozen class")
+
+
+def _unhashable(what: str, instead: str) -> scalars.UnreadableError:
+    return scalars.UnreadableError(
+        f"{what} is not hashable, so it is no item of a set",
+        hint=f"Give {instead}, or a list instead of the set",
+    )
 
 
 def data_class(reader: PydanticReader, core: Core) -> Schema:
@@ -84,6 +92,8 @@ def data_class(reader: PydanticReader, core: Core) -> Schema:
 
 def mapping(reader: PydanticReader, core: Core) -> Schema:
     """Dictionaries: keys are texts that the type of keys reads and writes back."""
+    if reader.is_hashable and core["type"] != "frozendict":
+        raise _unhashable("a dict", "a tuple of pairs")
     keys = _key_names(reader, core.get("keys_schema") or {"type": "any"})
     values = reader.generate_inner(core["values_schema"]) if "values_schema" in core else {}
     values = {name: value for name, value in values.items() if name != "title"}
@@ -130,7 +140,7 @@ def _strings(schema: Schema) -> Any:
     if "anyOf" in schema:
         found = [_strings(each) for each in schema["anyOf"]]
         found = [each for each in found if each is not False]
-        return True if True in found else {"anyOf": found} if found else False
+        return True if True in found else {**schema, "anyOf": found} if found else False
     if schema == {"type": "string"}:
         return True
     return schema if schema.get("type") == "string" else False
@@ -151,7 +161,9 @@ def _root_names(reader: PydanticReader, core: Core) -> Any:
         return False
     root = reader.resolved(core["schema"])
     names = _key_names(reader, root["fields"]["root"]["schema"] if "fields" in root else root)
-    return _with_model_gaps(core, {"type": "string"} if names is True else names) if names else False
+    return (
+        _with_model_gaps(core, {"type": "string"} if names is True else names) if names else False
+    )
 
 
 def _numeral(core: Core) -> Schema:
@@ -170,17 +182,18 @@ def _numeral(core: Core) -> Schema:
 
 def set_(reader: PydanticReader, core: Core) -> Schema:
     """Sets: items are hashable; with a minimum, different texts are different values."""
+    if reader.is_hashable and core["type"] == "set":
+        raise _unhashable("a set", "a frozenset")
+    is_item = reader.is_canonical
     with reader.distinct(canonical=(core.get("min_length") or 0) > 1):
-        return reader.base(core)
+        schema = reader.base(core)
+    return note(schema, GAPS, SAME_ITEMS) if is_item else schema
 
 
 def list_(reader: PydanticReader, core: Core) -> Schema:
     """Lists, which are no item of a set."""
     if reader.is_hashable:
-        raise scalars.UnreadableError(
-            "a list is not hashable, so it is no item of a set",
-            hint="Give a tuple, or a list instead of the set",
-        )
+        raise _unhashable("a list", "a tuple")
     return reader.base(core)
 
 
@@ -286,13 +299,21 @@ def _with_required(choice: Schema, name: str) -> Schema:
 
 def chain(reader: PydanticReader, core: Core) -> Schema:
     """Steps that each read the result of the step before."""
-    schema = reader.base(core)
     later = [step for step in core["steps"][1:] if step["type"] != "definition-ref"]
+    if [step.get("cls") for step in later] == [Hashable]:
+        with reader.distinct(canonical=False):
+            return reader.base(core)
+    schema = reader.base(core)
     return note(schema, GAPS, "the later steps of a chain") if later else schema
 
 
 def json_text(reader: PydanticReader, core: Core) -> Schema:
     """``Json``: a string that contains JSON."""
+    if reader.is_canonical:
+        content = reader.resolved(core.get("schema") or {"type": "any"})
+        if content["type"] in ("int", "float", "bool"):
+            return _numeral(content)
+        return note({**reader.base(core), **language("json")}, GAPS, _SAME_JSON)
     return {**reader.base(core), **language("json")}
 
 

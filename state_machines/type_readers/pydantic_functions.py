@@ -108,7 +108,14 @@ def read_by_function(core: Core, schema: Schema, *, canonical: bool = False) -> 
 
 
 _CONVERSIONS = (
-    *("<lambda>", "SecretStr", "SecretBytes", "wrap_val", "path_validator", "defaultdict_validator"),
+    *(
+        "<lambda>",
+        "SecretStr",
+        "SecretBytes",
+        "wrap_val",
+        "path_validator",
+        "defaultdict_validator",
+    ),
     *("IPvAnyAddress._validate", "IPvAnyInterface._validate", "IPvAnyNetwork._validate"),
 )
 """Functions of pydantic that refuse no text of the schema of their input."""
