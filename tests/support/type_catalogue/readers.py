@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter
 
-from proxy_engine.type_reader import _MsgspecTypeReader, _PydanticTypeReader
 from state_machines import JsonSchemaStateMachine
+from state_machines.type_readers.msgspec_reader import msgspec_schema
+from state_machines.type_readers.pydantic_reader import pydantic_schema
 from type_catalogue.entry import Entry
 
 __all__ = ["machine_of", "reader_of", "refusal"]
@@ -25,12 +25,13 @@ def reader_of(entry: Entry) -> Callable[[str], Any]:
 
 def machine_of(entry: Entry) -> JsonSchemaStateMachine:
     """Return the machine of the type, compiled as a response format."""
-    with warnings.catch_warnings():
-        # Notes about members that are left out.
-        warnings.simplefilter("ignore")
-        kind = _PydanticTypeReader if entry.library == "pydantic" else _MsgspecTypeReader
-        schema = kind(entry.type, write_defaults=True).schema
-        return JsonSchemaStateMachine(schema, whitespace="spaced", additional_properties="closed")
+    if entry.library == "pydantic":
+        described = pydantic_schema(TypeAdapter(entry.type))
+    else:
+        described = msgspec_schema(entry.type)
+    return JsonSchemaStateMachine(
+        described.schema, whitespace="spaced", additional_properties="closed"
+    )
 
 
 def refusal(read: Callable[[str], Any], text: str) -> str | None:
