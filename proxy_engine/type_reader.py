@@ -49,7 +49,7 @@ class TypeReader(ABC, Generic[T]):
     """Reads answers as values of one type.
 
     Attributes:
-        described: The JSON Schema of the answers, and what it does not guarantee.
+        described: The JSON Schema of the answers, and the requirements that it does not guarantee.
     """
 
     described: TypeSchema

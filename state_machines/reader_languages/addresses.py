@@ -77,7 +77,7 @@ def ip(
     Args:
         version: The version; ``None`` for both.
         kind: Whether an address, an interface or a network is read.
-        canonical: Whether the texts are those that ``ipaddress`` writes.
+        canonical: Whether texts are spelled as ``ipaddress`` spells them.
     """
     versions = (4, 6) if version is None else (version,)
     if any((each, kind) not in _ADDRESSES for each in versions):
@@ -178,7 +178,7 @@ def name_email(*, canonical: bool = False) -> Node:
     """Return the texts of e-mail addresses with the names of their owners.
 
     Args:
-        canonical: Whether the texts are those that pydantic writes, with a name of words.
+        canonical: Whether texts are spelled as pydantic spells them, with a name of words.
     """
     address = email(canonical=canonical)
     names = full_match(rf"{_WORD}(?: {_WORD})* <" if canonical else _NAMES)

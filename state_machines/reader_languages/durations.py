@@ -100,7 +100,7 @@ def duration(
         le: Upper bound.
         lt: Upper bound that is excluded.
         reader: The reader.
-        canonical: Whether the texts are those that the reader writes.
+        canonical: Whether texts are spelled as the reader spells them.
     """
     if reader not in _PATTERNS:
         raise ValueError(f"the reader {reader!r} is not one of {', '.join(_PATTERNS)}")

@@ -37,7 +37,7 @@ from state_machines.reader_languages.digits import MAX_DIGITS, MINUS, signed
 from state_machines.regex import compile_pattern
 
 _SIGNIFICANT_DIGITS = 15
-"""Different decimals with so many digits are different doubles, and are written back unchanged."""
+"""Decimals with up to 15 digits are different doubles, and are written back unchanged."""
 
 _DECIMAL_PLACES = 28
 """Digits behind the point of a decimal without a limit; also the precision of its division."""

@@ -126,7 +126,7 @@ def datetime(
         precision: How the reader treats more than six digits of a fraction.
         reader: The reader.
         strict: Whether pydantic is strict, and reads no date alone.
-        canonical: Whether the texts are those that the reader writes, with the offset ``Z``.
+        canonical: Whether texts are spelled as the reader spells them, with the offset ``Z``.
     """
     clock = _clock(precision, reader, canonical)
     mark = symbols(code_points("T") if canonical else _SEPARATORS)
@@ -158,7 +158,7 @@ def time(
         tz: Whether texts have an offset, or the offset in seconds; ``None`` for both.
         precision: How the reader treats more than six digits of a fraction.
         reader: The reader.
-        canonical: Whether the texts are those that the reader writes, with the offset ``Z``.
+        canonical: Whether texts are spelled as the reader spells them, with the offset ``Z``.
     """
     local = compile_pattern(_clock(precision, reader, canonical), search=False)
     bounds = _bounds(dt.time.fromisoformat, _since_midnight, ge=ge, gt=gt, le=le, lt=lt)

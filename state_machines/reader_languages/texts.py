@@ -105,7 +105,7 @@ def path(*, canonical: bool = False) -> Node:
     """Return the texts of paths: all strings without U+0000.
 
     Args:
-        canonical: Whether the texts are those that POSIX paths of ``pathlib`` are written as.
+        canonical: Whether texts are spelled as ``pathlib`` spells POSIX paths.
     """
     if canonical:
         written = rf"\.|/|/?{_SEGMENT}(?:/{_SEGMENT})*"

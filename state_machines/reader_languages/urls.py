@@ -6,8 +6,8 @@ Observed with pydantic 2.14.4 (pydantic-core 2.50.5). These texts are written:
   query and a fragment or none. Characters are those of RFC 3986; a ``%`` precedes two hexadecimal
   digits. Path, query and fragment may have characters beyond ASCII.
 * A host is an address of IPv4, one of IPv6 in brackets, or labels of letters, digits, hyphens and
-  underscores, of which none begins with ``xn--`` and the last one begins with a letter: the parser
-  takes other last labels for numbers of IPv4.
+  underscores. No label begins with ``xn--``. The last label begins with a letter, since the parser
+  takes others for numbers of IPv4.
 * Several hosts with commas in between, for types that have several.
 * Where no host is required and the scheme is none of the standard's: an empty host, and
   ``mailto:x`` or ``urn:x``.
@@ -70,7 +70,7 @@ def url(
         default_port: The port of texts without one.
         default_path: The path of texts without one.
         multi_host: Whether several hosts are read.
-        canonical: Whether the texts are those that pydantic writes.
+        canonical: Whether texts are spelled as pydantic spells them.
     """
     has_path = canonical and default_path is not None
     writer = _Writer(canonical, max_length is None, multi_host, default_port is not None, has_path)
@@ -146,8 +146,8 @@ class _Writer:
         """Return paths.
 
         Args:
-            least: Empty for all paths, ``/`` for those that are not empty, ``/x`` for those that
-                are not ``/`` either.
+            least: Empty for all paths, ``/`` for paths that are not empty, ``/x`` for paths that
+                are neither empty nor ``/``.
         """
         segments = self.segments
         if not self.canonical:

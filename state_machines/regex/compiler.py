@@ -342,7 +342,7 @@ class _Compiler:
     def tempered(self, tree: Repeat, then: _Continuation) -> _Continuation | None:
         """Compile ``((?!X)[set])*`` before a short end of the text: no suffix may match X.
 
-        The suffixes are those that begin inside the repetition, so that are longer than the end.
+        The suffixes begin inside the repetition, so they are longer than the end.
         """
         match tree.body:
             case Series(parts=(LookAhead(looks_left=False) as ahead, Characters() as one)):

@@ -13,8 +13,8 @@ The differences from ECMA-262:
   ``(?#…)`` is a comment.
 
 ``re`` itself judges whether a pattern is valid. Constructs whose language is not regular, or
-depends on what is tried first, are refused: back-references, conditional groups, atomic groups and
-possessive quantifiers.
+depends on the order of the alternatives, are refused: back-references, conditional groups, atomic
+groups and possessive quantifiers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 r"""Characters on which readers of several versions of Unicode disagree.
 
-A property such as ``\p{L}`` depends on the version of Unicode. The validators that read a text have
-versions of their own: 16.0 in pydantic 2.14 (Rust's ``regex``), 15.0 in Node 20, and 18.0 in the
+A property such as ``\p{L}`` depends on the version of Unicode. Each validator that reads a text has
+its own version: 16.0 in pydantic 2.14 (Rust's ``regex``), 15.0 in Node 20, and 18.0 in the
 ``regex`` package of 2026, from which this package takes its data. A character that a version does
 not assign is in ``\P{L}`` there, and may be in ``\p{L}`` of the next. The sets of properties are
-therefore those that all versions from 15.0 on agree upon. A code point that 15.0 does not assign
+therefore the ones on which all versions from 15.0 on agree. A code point that 15.0 does not assign
 is in neither ``\p{L}`` nor ``\P{L}``, and neither are the few characters whose property was changed
 after that.
 
@@ -90,7 +90,7 @@ _REVISED = {
         "306 308 320 323 331 951-952 b83 1cd5-1cd8 1ce2 1ce9-1ceb 1ced 1cf5-1cf6"
     ),
 }
-"""Older characters of which Unicode 15.0 to 18.0 changed a property, by the property's names."""
+"""Older characters whose property Unicode 15.1 to 18.0 changed, by the property's names."""
 
 
 @lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ _EMPTY_FACTORIES = (list, dict, set, frozenset, tuple, bytearray)
 
 
 def array(items: list[Schema], min_items: int) -> Schema:
-    """Return the schema of arrays with items of their own schemas each, and no others."""
+    """Return the schema of arrays whose items have one schema each."""
     if not items:
         return {"type": "array", "maxItems": 0}
     return {"type": "array", "prefixItems": items, "minItems": min_items, "items": False}

@@ -93,7 +93,7 @@ class MsgspecReader(Distinctness):
             return {"$ref": f"#/$defs/{self._names[key]}"}
         names, definitions, path = dict(self._names), dict(self._definitions), self._path
         name = self._names[key] = self._free_name(cls)
-        # Keeps the place of the definition, in front of those that it refers to.
+        # Keeps the place of the definition, before the definitions that it refers to.
         self._definitions[name] = {}
         self._path = ["$defs", name] if path else []
         try:

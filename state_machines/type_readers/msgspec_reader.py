@@ -36,7 +36,7 @@ def msgspec_schema(type: Any, *, write_defaults: bool = True) -> TypeSchema:
     Args:
         type: A ``Struct``, a class of dataclasses or attrs, or another type that msgspec supports.
         write_defaults: Whether properties with a default are required. A field whose default is
-            ``UNSET`` is optional in any case, since its absence is a value.
+            ``UNSET`` is always optional, since its absence is a value.
 
     Raises:
         UnsatisfiableSchemaError: No JSON is read as a part of the type.

@@ -313,5 +313,5 @@ def json_text(reader: CoreReader, core: Core) -> Schema:
 
 
 def lax_or_strict(reader: CoreReader, core: Core) -> Schema:
-    """Two validators, of which the configuration selects one."""
+    """Two validators; the configuration selects one."""
     return reader.generate_inner(core["strict_schema" if reader.is_strict(core) else "lax_schema"])

@@ -186,7 +186,9 @@ TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("spec", "inside", "outside"), TABLE, ids=[str(row[0]) for row in TABLE])
-def test_examples(spec: dict[str, Any], inside: list[str], outside: list[str]) -> None:
+def test_language_has_ordinary_spellings_and_no_refused_ones(
+    spec: dict[str, Any], inside: list[str], outside: list[str]
+) -> None:
     language = reader_language(spec)
     assert [text for text in inside if not contains_word(language, text)] == []
     assert [text for text in outside if contains_word(language, text)] == []

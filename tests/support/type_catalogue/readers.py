@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter
 
-from proxy_engine.type_reader import _MsgspecTypeReader, _PydanticTypeReader
 from state_machines import JsonSchemaStateMachine
 from state_machines.type_readers.gaps import Gap
 from state_machines.type_readers.marks import TypeSchema
+from state_machines.type_readers.msgspec_reader import msgspec_schema
+from state_machines.type_readers.pydantic_reader import pydantic_schema
 from type_catalogue.entry import Entry
 
 __all__ = ["gaps_of", "machine_of", "reader_of", "refusal"]
@@ -26,11 +26,9 @@ def reader_of(entry: Entry) -> Callable[[str], Any]:
 
 
 def _described(entry: Entry) -> TypeSchema:
-    with warnings.catch_warnings():
-        # Notes about members that are left out.
-        warnings.simplefilter("ignore")
-        kind = _PydanticTypeReader if entry.library == "pydantic" else _MsgspecTypeReader
-        return kind(entry.type, write_defaults=True).described
+    if entry.library == "pydantic":
+        return pydantic_schema(TypeAdapter(entry.type))
+    return msgspec_schema(entry.type)
 
 
 def gaps_of(entry: Entry) -> tuple[Gap, ...]:
