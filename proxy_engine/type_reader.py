@@ -153,7 +153,7 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
     for part in reader.described.left_out:
         # Shown once for each text, as Python's filter does by default.
         warnings.warn(
-            f"answers of {short_repr(type)} have no {part.reason} (at #{part.pointer})",
+            f"answers of {short_repr(type)} leave out {part.reason} (at #{part.pointer})",
             stacklevel=2,
         )
     return reader
