@@ -57,7 +57,9 @@ def walk(entry: ToolFormat, tool: ToolSignature, seed: int) -> None:
         if len(written) < RANDOM_TOKENS:
             mask = guard.mask(guard.matcher.allowed_tokens())
             allowed = [token for token in np.flatnonzero(mask).tolist() if token not in ends]
-            token = random.choice(allowed)
+            random.shuffle(allowed)
+            # The guard refuses tokens after which it finds no end.
+            token = next(filter(guard.accepts, allowed))
         guard.advance(token)
         written.append(token)
     text = b"".join(vocabulary.token_bytes[token] or b"" for token in written)
