@@ -83,11 +83,11 @@ def mcp_tools(*servers: Any, prefix: bool = False, timeout: float | None = 60) -
 
 @dataclass(eq=False)
 class _Server:
-    """A server, and what it lists.
+    """A server and the tools that it lists.
 
     Attributes:
         label: The name that the caller gave to it, later the name in front of its tools.
-        source: What the caller gave.
+        source: The argument of the caller: a session, a program, a URL or a server object.
         session: The session; ``None`` before it is connected.
         call: Calls a tool.
         listed: The tools that it lists.
@@ -201,7 +201,7 @@ class McpTools(Sequence[Tool]):
         server.listed = listed
 
     def _rebuild(self) -> None:
-        """Make the tools out of what the servers list. A tool keeps its name."""
+        """Make the tools out of the lists of the servers. A tool keeps its name."""
         self._name_servers()
         shared = Counter(
             name for server in self._servers for name in {t.name for t in server.listed}

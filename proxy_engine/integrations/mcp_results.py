@@ -20,8 +20,8 @@ from ..errors import PromptError, ToolFailedError
 def tool_result(name: str, result: Any) -> list[Content]:
     """Return the content of a ``CallToolResult``.
 
-    Texts stay texts, images and recordings become media. A resource is its text, or its URI and
-    what is known of it. The structured content is added as JSON unless a text says the same.
+    Texts stay texts, images and recordings become media. A resource is its text, or its URI, media
+    type and size. The structured content is added as JSON unless a text says the same.
 
     Args:
         name: The name of the tool.

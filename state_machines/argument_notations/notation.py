@@ -131,6 +131,8 @@ class Notation(ABC):
 
     def property_names(self, schema: Schema) -> PropertyNames:
         """Return how the properties of a schema are written that cannot be written as they are."""
+        if type(self).can_write_name is Notation.can_write_name:
+            return PropertyNames()
         names = names_of_properties(schema)
         return PropertyNames(names, self.can_write_name, nested=self.renames_nested)
 

@@ -257,7 +257,7 @@ def reader_language_(location: SchemaLocation, value: Any, evaluator: TermEvalua
     if evaluator.json_texts is None:
         raise UnsupportedSchemaError("JSON in strings of another JSON value")
     content = location.child(location.schema.get("contentSchema", True), "contentSchema")
-    return restrict_one_type(evaluator.json_texts(evaluator.schema_ref(content)))
+    return restrict_one_type(evaluator.json_texts(evaluator, evaluator.schema_ref(content)))
 
 
 def string_list(location: SchemaLocation, keyword: str, value: Any) -> list[str]:

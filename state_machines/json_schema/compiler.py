@@ -94,8 +94,7 @@ class Compilation:
     def __init__(self, schema: Any, options: SchemaOptions | None = None) -> None:
         options = options or SchemaOptions()
         self.evaluator = SchemaReader(options, QuoteSources(options.sources))
-        texts = self.translator(JSON_SYNTAXES["spaced"])
-        self.evaluator.json_texts = lambda term: ascii_text(texts.value(term))
+        self.evaluator.json_texts = _json_texts
         with located_errors(None), step_budget(LIMITS.compile_steps):
             document = SchemaDocument(schema, options.registry, KEYWORD_NAMES_BY_VOCABULARY)
             self.schema = document.contents
@@ -157,6 +156,12 @@ class Compilation:
         if pointer and not hint:
             hint = "Every value of the whole schema needs a value of this part"
         raise UnsatisfiableSchemaError(unsatisfiable, pointer=pointer, hint=hint)
+
+
+def _json_texts(evaluator: SchemaReader, term: Term) -> Node:
+    """Return the JSON texts of a term's values, for strings that contain JSON."""
+    translator = Translator(evaluator, JSON_SYNTAXES["spaced"], any_order=False)
+    return ascii_text(translator.value(term))
 
 
 class Translator:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from threading import local
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from state_machines.budgets import Verdict
 from state_machines.errors import InvalidSchemaError
@@ -90,8 +90,8 @@ class TermEvaluator(TermTable):
 
     Attributes:
         sources: As passed.
-        json_texts: Returns the JSON texts of a term's values, as a language of code points;
-            ``None`` if no string contains JSON.
+        json_texts: Returns the JSON texts of a term's values, as a language of code points, given
+            the evaluator; ``None`` if no string contains JSON.
     """
 
     def __init__(self, options: SchemaOptions, sources: QuoteSources) -> None:
@@ -99,7 +99,7 @@ class TermEvaluator(TermTable):
         self._options = options
         self._closed: dict[Term, ValueSet] = {}
         self.sources = sources
-        self.json_texts: Callable[[Term], Node] | None = None
+        self.json_texts: Callable[[Any, Term], Node] | None = None
         self._values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
         self._strings: dict[Term, Node] = {TRUE: ANY_TEXT, FALSE: EMPTY}
         self._is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}

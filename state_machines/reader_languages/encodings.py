@@ -20,7 +20,7 @@ Python's decoder reads them: characters outside of the alphabet, and text after 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -79,7 +79,7 @@ def base64(
 
     Args:
         alphabet: The alphabet of RFC 4648, section 4 or 5.
-        is_text: Whether the bytes are a text in UTF-8; then its length is not limited.
+        is_text: Whether the bytes are a text in UTF-8; lengths are then those of the text.
         min_length: Smallest number of bytes.
         max_length: Largest number of bytes.
     """
@@ -88,9 +88,10 @@ def base64(
         raise ValueError(f"the alphabet {alphabet!r} is not one of standard, url")
     if not is_text:
         return _base64(characters, min_length or 0, max_length, is_padded=True)
-    if min_length is not None or max_length is not None:
-        raise ValueError("the length of a text in base64 cannot be limited")
-    return _base64_text(characters, 0, 0, _STARTS)
+    count = _Count(max(min_length or 0, 0), max_length)
+    if max_length is not None and max_length < count.least:
+        return EMPTY
+    return EPSILON if max_length == 0 else _base64_text(characters, 0, 0, _STARTS, count)
 
 
 def _base64(alphabet: str, low: int, high: int | None, *, is_padded: bool) -> Node:
@@ -137,7 +138,18 @@ _STARTS: _Utf8State = (
 )
 
 
-def _base64_text(alphabet: str, width: int, bits: int, state: _Utf8State) -> Node:
+class _Count(NamedTuple):
+    """Numbers of code points that follow; ``most`` is ``None`` for any."""
+
+    least: int
+    most: int | None
+
+    def less_one(self) -> _Count:
+        """Return the numbers behind a code point."""
+        return _Count(max(self.least - 1, 0), None if self.most is None else self.most - 1)
+
+
+def _base64_text(alphabet: str, width: int, bits: int, state: _Utf8State, count: _Count) -> Node:
     """Return the rest of the base64 of a text.
 
     Args:
@@ -145,34 +157,42 @@ def _base64_text(alphabet: str, width: int, bits: int, state: _Utf8State) -> Nod
         width: Number of bits of the next byte that are known: 0, 2, 4 or 6.
         bits: These bits.
         state: The bytes that may follow.
+        count: The code points that follow, with that of the next byte.
     """
-    nullable = width == 0 and state is _STARTS
+    nullable = width == 0 and state is _STARTS and not count.least
     return reference(
-        ("base64 text", alphabet, width, bits, state),
-        lambda: branch(_sextets(alphabet, width, bits, state), nullable=nullable),
+        ("base64 text", alphabet, width, bits, state, count),
+        lambda: branch(_sextets(alphabet, width, bits, state, count), nullable=nullable),
         nullable=nullable,
         min_length=1,
     )
 
 
 def _sextets(
-    alphabet: str, width: int, bits: int, state: _Utf8State
+    alphabet: str, width: int, bits: int, state: _Utf8State, count: _Count
 ) -> Iterator[tuple[CodePointSet, Node]]:
     targets: dict[Node, list[str]] = {}
     for sextet, character in enumerate(alphabet):
         found = bits << 6 | sextet
         known = width + 6
         after: _Utf8State | None = state
+        left = count
         if known >= 8:
             known -= 8
             after = _after_byte(state, found >> known)
             found &= (1 << known) - 1
+            left = count.less_one() if after is _STARTS else count
         if after is None or not _may_begin(after, known, found):
             continue
-        rest = _base64_text(alphabet, known, found, after)
-        if after is _STARTS and known in (2, 4) and not found:
+        rests = []
+        if left.most != 0:
+            rests.append(_base64_text(alphabet, known, found, after, left))
+        if after is _STARTS and known != 6 and not found and not left.least:
             # The text may end here: the bits that are not used are zero.
-            rest = union((rest, concatenation(*[_PADDING] * (known // 2))))
+            rests.append(concatenation(*[_PADDING] * (known // 2)))
+        if not rests:
+            continue
+        rest = union(rests)
         targets.setdefault(rest, []).append(character)
     for target, characters in targets.items():
         yield CodePointSet.of("".join(characters)), target

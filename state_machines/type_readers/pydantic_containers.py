@@ -6,6 +6,8 @@ reader and the core schema. Observed with pydantic 2.14.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Hashable
 from typing import Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -14,7 +16,11 @@ from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
 from state_machines.type_readers.marks import GAPS, LEFT_OUT, Schema, note
 from state_machines.type_readers.parts import language
+from state_machines.type_readers.pydantic_functions import read_by_function
 from state_machines.type_readers.pydantic_listed import listed_keys
+
+SAME_ITEMS = "sets with the same items in another order are one item"
+_SAME_JSON = "different texts of the same JSON are one value"
 
 _VARIADIC_ITEMS = 8
 """Largest number of items that are written in the middle of a tuple."""
@@ -48,9 +54,15 @@ def _with_model_gaps(core: Core, schema: Schema) -> Schema:
     reasons = []
     if core.get("custom_init"):
         reasons.append(f"__init__ of {core['cls'].__name__}")
-    if core.get("post_init") == "model_post_init":
+    if core.get("post_init") == "model_post_init" and not _sets_private_attributes(core["cls"]):
         reasons.append(f"model_post_init of {core['cls'].__name__}")
     return note(schema, GAPS, *reasons) if reasons else schema
+
+
+def _sets_private_attributes(cls: Any) -> bool:
+    """Return whether ``model_post_init`` is the function of pydantic for private attributes."""
+    function = inspect.unwrap(cls.model_post_init)
+    return str(function.__module__).startswith("pydantic.")
 
 
 def data_class(reader: CoreReader, core: Core) -> Schema:
@@ -92,14 +104,47 @@ def _key_names(reader: CoreReader, core: Core) -> Any:
         return True if True in names else {"anyOf": names} if names else False
     if kind in ("nullable", "default", "custom-error"):
         return _key_names(reader, core["schema"])
+    if kind == "model" and core.get("root_model"):
+        return _root_names(reader, core)
     with reader.distinct(canonical=True):
         try:
             schema = reader.generate_inner(core)
         except PydanticInvalidForJsonSchema:
             return False
+    if schema.get("type") != "string" and kind.startswith("function-") and "schema" in core:
+        return _names_behind_function(reader, core)
+    return _strings(schema)
+
+
+def _strings(schema: Schema) -> Any:
+    """Return the schema of the strings of a schema: a Boolean or an object."""
+    if "anyOf" in schema:
+        found = [_strings(each) for each in schema["anyOf"]]
+        found = [each for each in found if each is not False]
+        return True if True in found else {**schema, "anyOf": found} if found else False
     if schema == {"type": "string"}:
         return True
     return schema if schema.get("type") == "string" else False
+
+
+def _names_behind_function(reader: CoreReader, core: Core) -> Any:
+    """Return the names that are read as keys which a function checks or converts."""
+    names = _key_names(reader, core["schema"])
+    if names is False:
+        return False
+    described = {"type": "string"} if names is True else names
+    return _strings(read_by_function(core, described, is_canonical=True))
+
+
+def _root_names(reader: CoreReader, core: Core) -> Any:
+    """Return the names that are read as a ``RootModel``, which has to be hashable."""
+    if core["cls"].__hash__ is None:
+        return False
+    root = reader.resolved(core["schema"])
+    names = _key_names(reader, root["fields"]["root"]["schema"] if "fields" in root else root)
+    return (
+        _with_model_gaps(core, {"type": "string"} if names is True else names) if names else False
+    )
 
 
 def _numeral(core: Core) -> Schema:
@@ -141,8 +186,10 @@ def check_hashable(core: Core) -> None:
 
 def set_(reader: CoreReader, core: Core) -> Schema:
     """Sets: items are hashable; with a minimum, different texts are different values."""
+    is_item = reader.is_canonical
     with reader.distinct(canonical=(core.get("min_length") or 0) > 1):
-        return reader.base(core)
+        schema = reader.base(core)
+    return note(schema, GAPS, SAME_ITEMS) if is_item else schema
 
 
 def any_(reader: CoreReader, core: Core) -> Schema:
@@ -247,13 +294,21 @@ def _with_required(choice: Schema, name: str) -> Schema:
 
 def chain(reader: CoreReader, core: Core) -> Schema:
     """Steps that each read the result of the step before."""
-    schema = reader.base(core)
     later = [step for step in core["steps"][1:] if step["type"] != "definition-ref"]
+    if [step.get("cls") for step in later] == [Hashable]:
+        with reader.distinct(canonical=False):
+            return reader.base(core)
+    schema = reader.base(core)
     return note(schema, GAPS, "the later steps of a chain") if later else schema
 
 
 def json_text(reader: CoreReader, core: Core) -> Schema:
     """``Json``: a string that contains JSON."""
+    if reader.is_canonical:
+        content = reader.resolved(core.get("schema") or {"type": "any"})
+        if content["type"] in ("int", "float", "bool"):
+            return _numeral(content)
+        return note({**reader.base(core), **language("json")}, GAPS, _SAME_JSON)
     return {**reader.base(core), **language("json")}
 
 

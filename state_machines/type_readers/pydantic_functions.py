@@ -8,6 +8,7 @@ pydantic 2.14.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,6 @@ from state_machines.type_readers.parts import language
 _LANGUAGES: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email"), "format": "email"},
     "NameEmail._validate": {**language("name_email"), "format": "name-email"},
-    "ByteSize._validate": {"anyOf": [{"type": "integer", "minimum": 0}, language("bytesize")]},
     "validate_str_is_valid_iana_tz": language("zoneinfo"),
     "pattern_str_validator": {**language("python_pattern"), "format": "regex"},
     "pattern_either_validator": {**language("python_pattern"), "format": "regex"},
@@ -30,6 +30,7 @@ _LANGUAGES: Mapping[str, Schema] = {
 
 _CANONICAL: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email", canonical=True), "format": "email"},
+    "NameEmail._validate": {**language("name_email", canonical=True), "format": "name-email"},
     "ByteSize._validate": language("bytesize", canonical=True),
 }
 """The same, of texts that are different values."""
@@ -59,9 +60,9 @@ _OUTSIDE: Mapping[str, str] = {
     "PathType.validate_new": "the path does not exist, and its parent does",
     "PathType.validate_socket": "the path is a socket",
     "import_string": "the name can be imported",
+    "PaymentCardNumber.validate": "the check digit, and the length for the brand, are correct",
 }
-"""Requirements that depend on more than the text."""
-
+"""Requirements that no mask guarantees; most depend on more than the text."""
 
 _OWN_MODULES = ("pydantic.", "pydantic_core", "ipaddress", "annotated_types")
 
@@ -102,6 +103,9 @@ def read_by_function(core: Core, schema: Schema, *, is_canonical: bool) -> Schem
         function = function.func
     name = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None) or type(function).__module__
+    if isinstance(function, operator.attrgetter) and core["schema"]["type"] == "enum":
+        # The value of a member (``use_enum_values``).
+        return schema
     if not f"{module}.".startswith(_OWN_MODULES):
         return note(schema, GAPS, f"the validator {name} of the type")
     if name in _OUTSIDE:
@@ -110,19 +114,39 @@ def read_by_function(core: Core, schema: Schema, *, is_canonical: bool) -> Schem
         return _with_language(schema, _CANONICAL[name])
     if name in _LANGUAGES:
         return _with_language(schema, _LANGUAGES[name])
+    if name == "ByteSize._validate":
+        numbers = {"type": "integer", "minimum": 0}
+        return _with_language(schema, {"anyOf": [numbers, language("bytesize")]})
     if name.startswith(("EncodedBytes.", "EncodedStr.")):
         encoder = getattr(getattr(function, "__self__", None), "encoder", None)
         found = _ENCODINGS.get((name, encoder))
         if found is None:
             return note(schema, GAPS, f"the encoder {encoder!r} of the type")
+        if schema.get("x-reader-language", {}).get("encoding", "utf8") != "utf8":
+            return note(schema, GAPS, "the encoding within val_json_bytes")
         return _with_language(schema, found)
     if name in _LENGTHS or name in _BOUNDS:
         argument, keyword = (_LENGTHS | _BOUNDS)[name]
         return _constrained(core, schema, argument, keyword, arguments[argument])
     if name.endswith(_CONDITIONS):
         return note(schema, GAPS, "a predicate of the type")
+    if f"{module}.".startswith("pydantic.") and not name.endswith(_CONVERSIONS):
+        return note(schema, GAPS, f"the validator {name} of pydantic")
     return schema
 
+
+_CONVERSIONS = (
+    *(
+        "<lambda>",
+        "SecretStr",
+        "SecretBytes",
+        "wrap_val",
+        "path_validator",
+        "defaultdict_validator",
+    ),
+    *("IPvAnyAddress._validate", "IPvAnyInterface._validate", "IPvAnyNetwork._validate"),
+)
+"""Functions of pydantic that refuse no text of the schema of their input."""
 
 _CONDITIONS = ("_predicate", "val_func", "_not", "forbid_inf_nan_check")
 
@@ -142,7 +166,7 @@ def _constrained(core: Core, schema: Schema, argument: str, keyword: str, limit:
     if spec.get("language") in _REWRITTEN:
         # The length is that of the value as it is written back.
         schema = {**schema, "x-reader-language": {**spec, "canonical": True}}
-    if _innermost(core)["type"] == "bytes" and not spec.get("is_text"):
+    if spec.get("is_text") or _innermost(core)["type"] == "bytes":
         spec = spec or {"language": "bytes"}
         return {**schema, "x-reader-language": {**spec, argument: limit}}
     return {**schema, "allOf": [*schema.get("allOf", ()), {keyword: limit}]}

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue, WithJsonSchema
-from pydantic_core import PydanticOmit
+from pydantic_core import MISSING, PydanticOmit
 
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.json_schema.schema_copy import pointer_token
@@ -33,7 +33,7 @@ from state_machines.type_readers.marks import (
     note,
 )
 from state_machines.type_readers.pydantic_functions import distinct_texts, read_by_function
-from state_machines.type_readers.pydantic_members import MemberTree, field_path
+from state_machines.type_readers.pydantic_members import MemberTree, Path, chosen_paths, field_paths
 
 
 class PydanticReader(CoreReader):
@@ -63,8 +63,8 @@ class PydanticReader(CoreReader):
         if self.is_hashable:
             containers.check_hashable(self.resolved(schema))
         reference = schema.get("schema_ref") or schema.get("ref")
-        if self.is_canonical and reference and reference not in self._inlined:
-            # The definition admits several texts of one value.
+        if self.is_hashable and reference and reference not in self._inlined:
+            # The definition admits values that are not hashable, and several texts of one value.
             self._inlined.add(reference)
             try:
                 return self.generate_inner(_without(self.resolved(schema), "ref"))
@@ -91,12 +91,9 @@ class PydanticReader(CoreReader):
     ) -> JsonSchemaValue:
         members = MemberTree()
         lost: list[str] = []
-        uses_alias = self._by_alias is not False and self._config.validate_by_alias is not False
-        for name, required, field in named_required_fields:
-            if field.get("init") is False:
-                continue
-            path = field_path(field, name, uses_alias=uses_alias)
-            has_default = field["schema"]["type"] == "default"
+        fields = [each for each in named_required_fields if each[2].get("init") is not False]
+        for (name, required, field), path in zip(fields, self._paths(fields), strict=True):
+            has_default = _has_default(field["schema"])
             try:
                 schema = self.generate_inner(field).copy()
                 _check_path(path, name)
@@ -118,6 +115,17 @@ class PydanticReader(CoreReader):
             )
         described: Schema = {"type": "object", "properties": {}, **members.written()}
         return note(described, LEFT_OUT, *lost) if lost else described
+
+    def _paths(self, fields: Sequence[tuple[str, bool, Any]]) -> Sequence[Path]:
+        """Return the path of each field in JSON."""
+        uses_alias = self._by_alias is not False and self._config.validate_by_alias is not False
+        uses_name = bool(self.config.get("validate_by_name") or self.config.get("populate_by_name"))
+        return chosen_paths(
+            [
+                field_paths(field, name, uses_alias=uses_alias, uses_name=uses_name)
+                for name, _, field in fields
+            ]
+        )
 
 
 class OptionalDefaults(PydanticReader):
@@ -172,6 +180,11 @@ def _is_described_by_user(core: Core) -> bool:
         if not (getattr(function, "__module__", None) or "pydantic.").startswith("pydantic."):
             return True
     return False
+
+
+def _has_default(core: Core) -> bool:
+    """Return whether a field has a default that is a value. The absence of ``MISSING`` is one."""
+    return core["type"] == "default" and core.get("default") is not MISSING
 
 
 def _check_path(path: tuple[str | int, ...], name: str) -> None:

@@ -155,11 +155,11 @@ def fraction(reader: CoreReader, core: Core) -> Schema:
 
 
 def complex_number(reader: CoreReader, core: Core) -> Schema:
-    """``complex``: a text that Python's ``complex`` reads, or a number."""
+    """``complex``: a text that Python's ``complex`` reads, or, unless strict, a number."""
     texts = language("complex", canonical=reader.is_canonical or None)
     # pydantic refuses integers beyond 64 bits.
     numbers: Schema = {"type": "number", "minimum": -(2**62), "maximum": 2**62}
-    return texts if reader.is_canonical else {"anyOf": [texts, numbers]}
+    return texts if reader.is_canonical or reader.is_strict(core) else {"anyOf": [texts, numbers]}
 
 
 # Strings

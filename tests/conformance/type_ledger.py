@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
 from type_catalogue import CATALOGUE, Entry  # noqa: E402
+from type_catalogue.readers import gaps_of  # noqa: E402
 from type_catalogue.verdicts import Verdict, judge  # noqa: E402
 
 __all__ = ["KINDS", "differences", "read", "recorded"]
@@ -36,40 +37,33 @@ PATH = HERE / "types.jsonl"
 KINDS = ("unread", "left out", "refused")
 
 REASONS: dict[tuple[str, str], str] = {
-    ("unread", r"pydantic: (File|Directory|New|Socket)Path"): "the file system decides",
-    ("unread", r"pydantic: ImportString"): "the reader imports the name",
-    (
-        "unread",
-        r"pydantic: WithJsonSchema that is wider",
-    ): "the user replaces the schema of the type",
-    ("unread", r"pydantic: chain core schema"): "the later steps of a chain are a gap of the type",
-    ("left out", r"pydantic: Json of .*"): "JSON within a string is written without white space",
-    ("left out", r"pydantic: int of 4300 digits"): "numbers have at most 308 digits",
-    ("left out", r"pydantic: float"): "the largest exponent without a bound is 307",
-    (
-        "left out",
-        r"pydantic: set of int or bool, min_length",
-    ): "the numbers of a set with a minimum are of one type, since 1 equals True",
+    ("left out", r"\w+: int of 4300 digits"): "an integer has at most 308 digits",
+    ("left out", r"\w+: float"): "without a bound beyond 1e308, an exponent is at most 307",
+    ("left out", r"pydantic: set of int or bool, .*"): "different numbers of a set are of one type",
+    ("left out", r"msgspec: keys, timedelta"): "a key is the text that msgspec writes",
     (
         "left out",
         r"\w+: float, multiple of 3",
-    ): "a number without a fraction is written without a point",
+    ): "a multiple of an integer is written without a point",
     ("refused", r"pydantic: model of Python's patterns"): "a back-reference is not regular",
     (
         "refused",
         r"pydantic: compiled pattern, possessive",
     ): "possessive quantifiers are not read; the error says what to write instead",
 }
-"""Why verdicts differ, by their kind and a pattern of the keys of types."""
+"""Why types leave out texts or are refused, by a pattern of the keys of types."""
 
 _TEXTS = 1000
 _SHOWN = 120
 
 
 def reason_of(kind: str, entry: Entry) -> str:
-    """Return why a type has a verdict; ``"open"`` if no reason is known."""
-    if kind == "unread" and entry.note == "code":
-        return "code of the type"
+    """Return why a type has a verdict; ``"open"`` if no reason is known.
+
+    A type that refuses admitted texts names the requirement among its gaps.
+    """
+    if kind == "unread":
+        return "; ".join(gap.reason for gap in gaps_of(entry)) or "open"
     fitting = (
         why
         for (of, pattern), why in REASONS.items()

@@ -42,7 +42,7 @@ def nearest(number: Fraction) -> float:
     try:
         return number.numerator / number.denominator
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def is_short(number: Fraction) -> bool:

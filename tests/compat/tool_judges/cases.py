@@ -13,7 +13,12 @@ from call_walks import Call, a_walk, calls_in
 
 from state_machines.errors import SchemaError
 from state_machines.root import Piece, RootStateMachine
-from state_machines.tool_calls import CallArguments, ToolFormat, ToolSignature
+from state_machines.tool_calls import (
+    CallArguments,
+    ToolFormat,
+    ToolSignature,
+    with_trimmed_strings,
+)
 
 __all__ = ["Case", "cases_of", "read_again", "read_by_mlx_lm"]
 
@@ -60,6 +65,8 @@ TOOLS = (
     ToolSignature("store", _object(key=_TEXT, value={"type": "object"})),
 )
 
+# Some parsers of these formats strip white space from strings.
+_STRIPPED = {"glm4_5", "glm4_7", "longcat", "minimax_m2", "minicpm5", "step3"}
 _STRINGS = (
     *(
         "",
@@ -104,6 +111,8 @@ def cases_of(entry: ToolFormat, count: int) -> Iterator[Case]:
     Every other text has random words of the grammar as arguments; the rest has values that are
     written by the notation and admitted by the grammar.
     """
+    if entry.name in _STRIPPED:
+        entry = with_trimmed_strings(entry)
     random = Random(entry.name)
     tools = [tool for tool in TOOLS if _is_writable(entry, tool)]
     written = 0

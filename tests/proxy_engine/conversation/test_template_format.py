@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from family_tokenizers import family_tokenizer
+from tiny_models import make_tiny_tokenizer
 
+from proxy_engine import InferenceEngine
 from proxy_engine.conversation.prompts import PromptStyle
 from proxy_engine.conversation.template_format import template_format
 from proxy_engine.conversation.tool_format_detection import format_of
@@ -69,3 +71,16 @@ def test_tools_of_an_unknown_template_are_described_in_plain_text(tmp_path: Path
     assert chosen is FORMATS["hermes"]
     assert "TOOLCALL" not in text
     assert text.count("<tool_call>") == 2
+
+
+def test_engine_warns_once_if_the_format_of_the_template_is_unknown(
+    roomy_model: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokenizer = make_tiny_tokenizer()
+    tokenizer._tokenizer.chat_template = template("<TOOLCALL>[", "]</TOOLCALL>")
+    with InferenceEngine(roomy_model, tokenizer) as engine:
+        engine.generate("Hi", max_tokens=1)
+        assert "plain text" not in caplog.text
+        for _ in range(2):
+            engine.generate("Hi", tools=[TOOL], tool_choice="none", max_tokens=1)
+    assert caplog.text.count("described in plain text") == 1

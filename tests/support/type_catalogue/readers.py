@@ -9,11 +9,13 @@ import msgspec
 from pydantic import TypeAdapter
 
 from state_machines import JsonSchemaStateMachine
+from state_machines.type_readers.gaps import Gap
+from state_machines.type_readers.marks import TypeSchema
 from state_machines.type_readers.msgspec_reader import msgspec_schema
 from state_machines.type_readers.pydantic_reader import pydantic_schema
 from type_catalogue.entry import Entry
 
-__all__ = ["machine_of", "reader_of", "refusal"]
+__all__ = ["gaps_of", "machine_of", "reader_of", "refusal"]
 
 
 def reader_of(entry: Entry) -> Callable[[str], Any]:
@@ -23,15 +25,21 @@ def reader_of(entry: Entry) -> Callable[[str], Any]:
     return msgspec.json.Decoder(entry.type).decode
 
 
+def _described(entry: Entry) -> TypeSchema:
+    if entry.library == "pydantic":
+        return pydantic_schema(TypeAdapter(entry.type))
+    return msgspec_schema(entry.type)
+
+
+def gaps_of(entry: Entry) -> tuple[Gap, ...]:
+    """Return the requirements of the type that masks do not guarantee."""
+    return _described(entry).gaps
+
+
 def machine_of(entry: Entry) -> JsonSchemaStateMachine:
     """Return the machine of the type, compiled as a response format."""
-    if entry.library == "pydantic":
-        described = pydantic_schema(TypeAdapter(entry.type))
-    else:
-        described = msgspec_schema(entry.type)
-    return JsonSchemaStateMachine(
-        described.schema, whitespace="spaced", additional_properties="closed"
-    )
+    schema = _described(entry).schema
+    return JsonSchemaStateMachine(schema, whitespace="spaced", additional_properties="closed")
 
 
 def refusal(read: Callable[[str], Any], text: str) -> str | None:
