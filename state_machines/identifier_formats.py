@@ -50,7 +50,8 @@ from functools import partial
 from unicodedata import category, is_normalized
 
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.lazy import reference
+from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, repetition, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.regex import compile_pattern
@@ -181,7 +182,7 @@ def _mailbox(more: str, domain: str) -> Node:
     name = max_characters(_MAX_DOMAIN, full_match(domain))
     literal = full_match(rf"\[(?:{IPV4}|IPv6:{IPV6})\]")
     return concatenation(
-        intersection((local, max_octets(_MAX_LOCAL_PART))),
+        intersection((local, octets(0, _MAX_LOCAL_PART))),
         symbols(code_points("@")),
         union((name, literal)),
     )
@@ -197,8 +198,8 @@ def network_4(*, has_length: bool = False) -> str:
     for length in range(32):
         whole, bits = divmod(length, 8)
         partial = any_of(str(value) for value in range(0, 256, 1 << (8 - bits)))
-        octets = r"\.".join((*[_OCTET] * whole, partial, *["0"] * (3 - whole)))
-        networks.append(f"{octets}/{length}")
+        digits = r"\.".join((*[_OCTET] * whole, partial, *["0"] * (3 - whole)))
+        networks.append(f"{digits}/{length}")
     return any_of(networks)
 
 
@@ -247,21 +248,40 @@ def max_characters(count: int, language: Node) -> Node:
     return intersection((language, repetition(symbols(ANY_CODE_POINT), 0, count)))
 
 
-def max_octets(count: int) -> Node:
-    """Return the strings that have at most ``count`` octets in UTF-8."""
-    widths = (
-        (1, code_points(0, 0x7F)),
-        (2, code_points(0x80, 0x7FF)),
-        (3, code_points(0x800, 0xFFFF)),
-        (4, code_points(0x10000, 0x10FFFF)),
-    )
-    nodes = [EPSILON]
-    for octets in range(1, count + 1):
-        transitions = (
-            (members, nodes[octets - width]) for width, members in widths if width <= octets
+_UTF8_WIDTHS = (
+    (1, code_points(0, 0x7F)),
+    (2, code_points(0x80, 0x7FF)),
+    (3, code_points(0x800, 0xFFFF)),
+    (4, code_points(0x10000, 0x10FFFF)),
+)
+
+
+def octets(low: int, high: int | None) -> Node:
+    """Return the strings with a number of bytes in UTF-8.
+
+    Args:
+        low: Smallest number of bytes.
+        high: Largest number of bytes; ``None`` for any.
+    """
+    if high is None:
+        if low <= 0:
+            return repetition(symbols(ANY_CODE_POINT), 0, None)
+    elif high < max(low, 0):
+        return EMPTY
+    elif high == 0:
+        return EPSILON
+    low = max(low, 0)
+
+    def make() -> Node:
+        return branch(
+            (
+                (members, octets(low - width, None if high is None else high - width))
+                for width, members in _UTF8_WIDTHS
+            ),
+            nullable=low == 0,
         )
-        nodes.append(branch(transitions, nullable=True))
-    return nodes[count]
+
+    return reference(("octets", low, high), make, nullable=low == 0, min_length=-(-low // 4) or 1)
 
 
 _UCSCHAR = (

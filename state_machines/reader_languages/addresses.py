@@ -26,7 +26,7 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, symbols, union
 from state_machines.grammar.symbols import code_points
-from state_machines.identifier_formats import any_of, full_match, max_characters, max_octets
+from state_machines.identifier_formats import any_of, full_match, max_characters, octets
 
 NON_ASCII = (
     r"\u{E0}-\u{F6}\u{F8}-\u{FF}\u{430}-\u{44F}\u{451}\u{3041}-\u{3096}\u{30A1}-\u{30FA}"
@@ -138,7 +138,7 @@ def email(*, canonical: bool = False) -> Node:
         canonical: Whether the domain is in lower case and ASCII.
     """
     atom = r"[0-9A-Za-z!#$%&'*+/=?^_`{|}~\-" + ("" if canonical else NON_ASCII) + "]+"
-    local = intersection((full_match(rf"{atom}(?:\.{atom})*"), max_octets(_MAX_LOCAL_PART)))
+    local = intersection((full_match(rf"{atom}(?:\.{atom})*"), octets(0, _MAX_LOCAL_PART)))
     return concatenation(local, symbols(code_points("@")), _domain(canonical))
 
 

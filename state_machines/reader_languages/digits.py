@@ -44,11 +44,6 @@ _POSITIVE = symbols(code_points("1", "9"))
 _CHARACTERS = _NUMERALS | _POINT
 
 
-def fixed_width(width: int, low: int = 0, high: int | None = None) -> Node:
-    """Return the integers from ``low`` to ``high``, written with ``width`` digits."""
-    return _rest(width, 0, low, 10**width - 1 if high is None else high, 0, 1, False)
-
-
 def integers(low: int = 0, high: int | None = None, step: int = 1) -> Node:
     """Return the non-negative integers within bounds, without leading zeros.
 

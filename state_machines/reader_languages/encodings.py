@@ -25,19 +25,13 @@ from typing import Literal, NamedTuple
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, repetition, symbols, union
-from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
+from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.identifier_formats import octets
 from state_machines.regex import compile_pattern
 
 _PLAIN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _ALPHABETS = {"standard": f"{_PLAIN}+/", "url": f"{_PLAIN}-_"}
 _PADDING = symbols(code_points("="))
-
-_UTF8_WIDTHS = (
-    (1, code_points(0, 0x7F)),
-    (2, code_points(0x80, 0x7FF)),
-    (3, code_points(0x800, 0xFFFF)),
-    (4, code_points(0x10000, 0x10FFFF)),
-)
 
 
 def bytes_(
@@ -98,34 +92,6 @@ def base64(
     if max_length is not None and max_length < count.least:
         return EMPTY
     return EPSILON if max_length == 0 else _base64_text(characters, 0, 0, _STARTS, count)
-
-
-def octets(low: int, high: int | None) -> Node:
-    """Return the strings with a number of bytes in UTF-8.
-
-    Args:
-        low: Smallest number of bytes.
-        high: Largest number of bytes; ``None`` for any.
-    """
-    if high is None:
-        if low <= 0:
-            return repetition(symbols(ANY_CODE_POINT), 0, None)
-    elif high < max(low, 0):
-        return EMPTY
-    elif high == 0:
-        return EPSILON
-    low = max(low, 0)
-
-    def make() -> Node:
-        return branch(
-            (
-                (members, octets(low - width, None if high is None else high - width))
-                for width, members in _UTF8_WIDTHS
-            ),
-            nullable=low == 0,
-        )
-
-    return reference(("octets", low, high), make, nullable=low == 0, min_length=-(-low // 4) or 1)
 
 
 def _base64(alphabet: str, low: int, high: int | None, *, is_padded: bool) -> Node:
