@@ -19,8 +19,8 @@ Left out, although pydantic reads them: numbers (Unix time), midnight as a date,
 and time, a comma in front of a fraction, U+2212 as a minus.
 
 Bounds: if text and bound both have an offset, the instants are compared, else the clock times. With
-a bound that has an offset, a text with an offset other than 0 and that of the bound is written where
-every offset of its sign is within the bounds.
+a bound that has an offset, a text with an offset other than 0 and that of the bound is written
+where every offset of its sign is within the bounds.
 """
 
 from __future__ import annotations
