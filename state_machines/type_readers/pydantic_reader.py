@@ -147,7 +147,7 @@ class PydanticReader(CoreReader):
 
     def _paths(self, fields: Sequence[tuple[str, bool, Any]]) -> Sequence[Path]:
         """Return the path of each field in JSON."""
-        uses_alias = self._by_alias is not False and self._config.validate_by_alias is not False
+        uses_alias = self.by_alias and self._config.validate_by_alias is not False
         uses_name = bool(self.config.get("validate_by_name") or self.config.get("populate_by_name"))
         return chosen_paths(
             [
