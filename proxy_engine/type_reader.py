@@ -160,7 +160,7 @@ def warn_of_left_out(type: Any, described: TypeSchema) -> None:
     for part in described.left_out:
         # Shown once for each text, as Python's filter does by default.
         warnings.warn(
-            f"left out of {short_repr(type)}, since no JSON is read as it: {part.reason} "
+            f"answers of {short_repr(type)} leave out {part.reason}, since no JSON is read as it "
             f"(at #{part.pointer})",
             stacklevel=3,
         )

@@ -19,8 +19,8 @@ Left out, although pydantic reads them: numbers (Unix time), midnight as a date,
 and time, a comma in front of a fraction, U+2212 as a minus.
 
 Bounds: if text and bound both have an offset, the instants are compared, else the clock times. With
-a bound that has an offset, a text with an offset other than 0 is written where every offset of its
-sign is within the bounds.
+a bound that has an offset, a text with an offset other than 0 and that of the bound is written
+where every offset of its sign is within the bounds.
 """
 
 from __future__ import annotations
@@ -248,25 +248,34 @@ class _Offsets(NamedTuple):
     greatest: int
 
 
-def _offsets(tz: TimeZone, canonical: bool) -> Iterator[_Offsets]:
+def _offsets(tz: TimeZone, bounds: list[_Bound], canonical: bool) -> Iterator[_Offsets]:
     if tz == "naive":
         return
     if isinstance(tz, int):
-        minutes, seconds = divmod(abs(tz), 60)
-        hours, minutes = divmod(minutes, 60)
-        if seconds or hours > 23:
-            return
-        if tz:
-            colon = ":" if canonical else ":?"
-            sign = r"\+" if tz > 0 else "-"
-            written = compile_pattern(f"{sign}{hours:02}{colon}{minutes:02}", search=False)
-            shift = tz * 1_000_000
-            yield _Offsets(written, shift, shift)
-            return
-    yield _Offsets(compile_pattern("Z" if canonical else _UTC, search=False), 0, 0)
-    if not canonical and not isinstance(tz, int):
+        yield from _one_offset(tz, canonical)
+        return
+    yield from _one_offset(0, canonical)
+    if not canonical:
         yield _Offsets(compile_pattern(_EAST, search=False), 0, _LONGEST_OFFSET)
         yield _Offsets(compile_pattern(_WEST, search=False), -_LONGEST_OFFSET, 0)
+        for offset in {bound.offset for bound in bounds if bound.offset}:
+            yield from _one_offset(offset // 1_000_000, canonical)
+
+
+def _one_offset(seconds: int, canonical: bool) -> Iterator[_Offsets]:
+    """Yield the texts of an offset, if it has texts."""
+    if not seconds:
+        yield _Offsets(compile_pattern("Z" if canonical else _UTC, search=False), 0, 0)
+        return
+    minutes, rest = divmod(abs(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if rest or hours > 23:
+        return
+    colon = ":" if canonical else ":?"
+    sign = r"\+" if seconds > 0 else "-"
+    written = compile_pattern(f"{sign}{hours:02}{colon}{minutes:02}", search=False)
+    shift = seconds * 1_000_000
+    yield _Offsets(written, shift, shift)
 
 
 def _with_offsets(
@@ -294,7 +303,7 @@ def _with_offsets(
     if tz in ("naive", None):
         clocks = ((bound.is_low, bound.clock) for bound in bounds)
         parts.append(_within(union((local, alone)), clocks, text))
-    for offsets in _offsets(tz, canonical):
+    for offsets in _offsets(tz, bounds, canonical):
         clocks = (
             (bound.is_low, bound.clock)
             if bound.offset is None

@@ -13,8 +13,9 @@ Reading order: :mod:`~state_machines.type_readers.gaps` (what masks do not guara
 :mod:`~state_machines.type_readers.pydantic_scalars`,
 :mod:`~state_machines.type_readers.pydantic_listed`,
 :mod:`~state_machines.type_readers.pydantic_containers`,
-:mod:`~state_machines.type_readers.pydantic_members` and
-:mod:`~state_machines.type_readers.pydantic_functions`;
+:mod:`~state_machines.type_readers.pydantic_members`,
+:mod:`~state_machines.type_readers.pydantic_functions` and
+:mod:`~state_machines.type_readers.pydantic_described`;
 :mod:`~state_machines.type_readers.msgspec_reader` (the table of msgspec's types) with
 :mod:`~state_machines.type_readers.msgspec_definitions` (the generator of a schema),
 :mod:`~state_machines.type_readers.msgspec_scalars` and

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue, WithJsonSchema
+from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue
 from pydantic_core import MISSING, PydanticOmit
 
 from state_machines.errors import UnsatisfiableSchemaError
@@ -31,6 +31,11 @@ from state_machines.type_readers.marks import (
     TypeSchema,
     finished,
     note,
+)
+from state_machines.type_readers.pydantic_described import (
+    GIVEN,
+    constraints,
+    is_described_by_user,
 )
 from state_machines.type_readers.pydantic_functions import distinct_texts, read_by_function
 from state_machines.type_readers.pydantic_members import MemberTree, Path, chosen_paths, field_paths
@@ -75,9 +80,33 @@ class PydanticReader(CoreReader):
             described = read_by_function(schema, described, is_canonical=self.is_canonical)
         if self.is_canonical:
             described = distinct_texts(described)
-        if _is_described_by_user(schema):
-            described = note(described, GAPS, "the JSON Schema that the type gives")
+        if is_described_by_user(schema) or self._has_given_constraints(schema, described):
+            described = note(described, GAPS, GIVEN)
         return described
+
+    def _has_given_constraints(self, core: Core, described: Schema) -> bool:
+        """Return whether ``json_schema_extra`` of a field changes more than annotations."""
+        extra = (core.get("metadata") or {}).get("pydantic_js_extra")
+        if not callable(extra):
+            return bool(extra and constraints(extra))
+        metadata = _without(core["metadata"], "pydantic_js_extra")
+        plain = super().generate_inner({**core, "metadata": metadata})
+        return bool(constraints(plain) != constraints(described))
+
+    def _update_class_schema(
+        self, json_schema: JsonSchemaValue, cls: type[Any], config: pydantic.ConfigDict
+    ) -> None:
+        is_extended = bool(
+            config.get("json_schema_extra") or getattr(cls, "__pydantic_root_model__", False)
+        )
+        before = constraints(json_schema) if is_extended else {}
+        super()._update_class_schema(json_schema, cls, config)
+        if not is_extended:
+            return
+        # Objects are closed in any case, unless the type keeps other members.
+        after = _without(constraints(json_schema), "additionalProperties")
+        if _without(before, "additionalProperties") != after:
+            json_schema.update(note(json_schema, GAPS, GIVEN))
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:
         """Return the schema of a value with a default. Only a default that is JSON is shown."""
@@ -169,21 +198,6 @@ def pydantic_schema(
 
 def _without(members: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in members.items() if key != name}
-
-
-def _is_described_by_user(core: Core) -> bool:
-    """Return whether code of the user, or ``WithJsonSchema``, gives the JSON Schema."""
-    metadata = core.get("metadata") or {}
-    functions = (
-        *metadata.get("pydantic_js_functions", ()),
-        *metadata.get("pydantic_js_annotation_functions", ()),
-    )
-    for function in functions:
-        if isinstance(getattr(function, "__self__", None), WithJsonSchema):
-            return True
-        if not (getattr(function, "__module__", None) or "pydantic.").startswith("pydantic."):
-            return True
-    return False
 
 
 def _has_default(core: Core) -> bool:

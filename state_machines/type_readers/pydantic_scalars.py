@@ -32,6 +32,9 @@ _LENGTHS = ("min_length", "max_length")
 _EXACT_DIGITS = 15
 """Different decimals with up to 15 digits are different doubles, which JSON numbers are read as."""
 
+_SHORT_SCHEMA_DIGITS = 8
+"""Numbers with any split of this many digits around the point have a short schema."""
+
 _DAY = datetime.timedelta(days=1)
 
 
@@ -105,7 +108,8 @@ def _decimal_numbers(
     if digits is None and "multipleOf" not in number:
         yield number if places is None else _limited(number, None, places)
         return
-    if not is_bounded and (digits is None or places is None or digits > _EXACT_DIGITS):
+    most = _SHORT_SCHEMA_DIGITS if places is None else _EXACT_DIGITS
+    if not is_bounded and (digits is None or digits > most):
         return
     whole = exact = _EXACT_DIGITS
     behind = exact if places is None else min(places, exact)

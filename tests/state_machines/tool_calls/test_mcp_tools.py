@@ -15,7 +15,7 @@ from family_vocabularies import family_vocabulary
 from judging import Judge
 
 from state_machines.completion import Guard
-from state_machines.errors import UnsupportedSchemaError
+from state_machines.errors import GrammarBudgetError, UnsupportedSchemaError
 from state_machines.root import RootStateMachine
 from state_machines.tool_calls import (
     FORMATS,
@@ -57,7 +57,9 @@ def walk(entry: ToolFormat, tool: ToolSignature, seed: int) -> None:
         if len(written) < RANDOM_TOKENS:
             mask = guard.mask(guard.matcher.allowed_tokens())
             allowed = [token for token in np.flatnonzero(mask).tolist() if token not in ends]
-            token = random.choice(allowed)
+            random.shuffle(allowed)
+            # The guard refuses tokens after which it finds no end.
+            token = next(filter(guard.accepts, allowed))
         guard.advance(token)
         written.append(token)
     text = b"".join(vocabulary.token_bytes[token] or b"" for token in written)
@@ -91,7 +93,7 @@ def test_tools_have_names_that_every_format_writes() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FORMATS)
 def test_calls_of_all_tools_are_read_back(name: str) -> None:
-    refused = 0
+    refused = unplanned = 0
     for seed, definition in enumerate(DEFINITIONS):
         try:
             walk(FORMATS[name], signature(definition), seed)
@@ -99,4 +101,8 @@ def test_calls_of_all_tools_are_read_back(name: str) -> None:
             assert name in REFUSING, error
             assert error.pointer
             refused += 1
+        except GrammarBudgetError:
+            # For rare grammars no end is found within the budget.
+            unplanned += 1
+    assert unplanned < len(DEFINITIONS) / 50, unplanned
     assert refused < len(DEFINITIONS) / 4, refused
