@@ -15,7 +15,6 @@ from uuid import UUID
 
 import pydantic
 
-from state_machines import type_readers
 from state_machines.errors import SchemaError
 from state_machines.type_readers.gaps import Gap
 from state_machines.type_readers.marks import TypeSchema
@@ -34,6 +33,8 @@ _PYTHON_SCALARS = (
     *(bytes, bytearray, memoryview, Decimal, UUID),
     *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta),
 )
+
+_MSGSPEC_READER = "state_machines.type_readers.msgspec_reader"
 
 _HINT = (
     "Give a pydantic model, a msgspec Struct, a type with a JSON Schema, a JSON Schema, or a state "
@@ -89,7 +90,7 @@ class _PydanticTypeReader(TypeReader[T]):
 class _MsgspecTypeReader(TypeReader[T]):
     def __init__(self, type: Any, *, write_defaults: bool) -> None:
         purpose = f"the response format {short_repr(type)}"
-        reader = import_extra("msgspec", f"{type_readers.__name__}.msgspec_reader", purpose=purpose)
+        reader = import_extra("msgspec", _MSGSPEC_READER, purpose=purpose)
         self._msgspec = import_extra("msgspec", "msgspec", purpose=purpose)
         self.described = reader.msgspec_schema(type, write_defaults=write_defaults)
         self._decoder = self._msgspec.json.Decoder(type)
@@ -122,6 +123,9 @@ class _MsgspecTypeReader(TypeReader[T]):
 def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
     """Return the reader of a type, or of a ``pydantic.TypeAdapter``.
 
+    A warning names each optional part, such as a choice or a property with a default, that is left
+    out since no JSON is read as it.
+
     Args:
         type: The type.
         write_defaults: Whether properties with a default are required.
@@ -130,9 +134,6 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
         InvalidResponseFormatError: The library has no schema for it.
         SchemaError: No JSON is read as a part of the type.
         MissingExtraError: The type needs msgspec, which is not installed.
-
-    A warning names each optional part, such as a choice or a property with a default, that is left
-    out since no JSON is read as it.
     """
     kind = _MsgspecTypeReader if uses_msgspec(type) else _PydanticTypeReader
     reader: TypeReader[Any]
@@ -150,13 +151,19 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
         raise InvalidResponseFormatError(
             f"{short_repr(type)} is not a response format: {error}", hint=hint
         ) from error
-    for part in reader.described.left_out:
+    warn_of_left_out(type, reader.described)
+    return reader
+
+
+def warn_of_left_out(type: Any, described: TypeSchema) -> None:
+    """Warn of the parts of a type that are left out, since no JSON is read as them."""
+    for part in described.left_out:
         # Shown once for each text, as Python's filter does by default.
         warnings.warn(
-            f"answers of {short_repr(type)} leave out {part.reason} (at #{part.pointer})",
-            stacklevel=2,
+            f"answers of {short_repr(type)} leave out {part.reason}, since no JSON is read as it "
+            f"(at #{part.pointer})",
+            stacklevel=3,
         )
-    return reader
 
 
 def gaps(type: Any) -> tuple[Gap, ...]:

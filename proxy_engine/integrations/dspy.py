@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import pydantic
 
-from state_machines.type_readers.pydantic_reader import PydanticReader
+from state_machines.type_readers.pydantic_reader import pydantic_schema
 
 from ..engine.inference_engine import InferenceEngine
 from ..runtime.extras import requires_extra
@@ -93,7 +93,7 @@ class JSONSchemaAdapter(dspy.JSONAdapter):  # type: ignore[misc]
             if not (self.use_native_function_calling and field.annotation is dspy.ToolCalls)
         }
         outputs = pydantic.create_model("Outputs", **fields)
-        schema = outputs.model_json_schema(schema_generator=PydanticReader)
+        schema = pydantic_schema(pydantic.TypeAdapter(outputs)).schema
         if fields.keys() >= _REACT_FIELDS:
             schema = _with_react_tools(schema)
         lm_kwargs["response_format"] = {

@@ -19,12 +19,12 @@ import docstring_parser
 import pydantic
 from pydantic.fields import FieldInfo
 
-from state_machines.type_readers.pydantic_reader import OptionalDefaults
+from state_machines.type_readers.pydantic_reader import OptionalDefaults, pydantic_schema
 from state_machines.type_readers.recognition import uses_msgspec
 
 from ..checks import problems_in, read_json, short_repr
 from ..errors import InvalidToolError, MissingExtraError
-from ..type_reader import TypeReader, type_reader
+from ..type_reader import TypeReader, type_reader, warn_of_left_out
 from .input_format import input_format_from_dict
 from .msgspec_arguments import ReadArguments, arguments_type, read_arguments
 from .tool import Tool, written
@@ -374,7 +374,9 @@ def _schema_of(
         else:
             adapter = pydantic.TypeAdapter(target)
             read = functools.partial(_read_instance, adapter)
-            schema = adapter.json_schema(schema_generator=_ToolJsonSchema)
+            described = pydantic_schema(adapter, generator=_ToolJsonSchema)
+            warn_of_left_out(target, described)
+            schema = described.schema
     except MissingExtraError:
         raise
     except Exception as error:

@@ -64,16 +64,19 @@ def machine_of(output: object) -> StateMachine:
     return machine
 
 
-def _schema_of(output: object) -> Any:
+def _schema_of(output: Any) -> Any:
     if uses_msgspec(output):
         from state_machines.type_readers.msgspec_reader import msgspec_schema  # noqa: PLC0415
 
         return msgspec_schema(output).schema
     for method in ("model_json_schema", "json_schema"):
-        if callable(make := getattr(output, method, None)):
-            from state_machines.type_readers.pydantic_reader import PydanticReader  # noqa: PLC0415
+        if callable(getattr(output, method, None)):
+            from pydantic import TypeAdapter  # noqa: PLC0415
 
-            return make(schema_generator=PydanticReader)
+            from state_machines.type_readers.pydantic_reader import pydantic_schema  # noqa: PLC0415
+
+            adapter = output if isinstance(output, TypeAdapter) else TypeAdapter(output)
+            return pydantic_schema(adapter).schema
     raise InvalidArgumentError(
         f"a {type(output).__name__} is no output",
         argument="output",

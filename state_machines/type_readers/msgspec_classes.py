@@ -82,7 +82,7 @@ def _fields_by_name(reader: MsgspecReader, info: _Class) -> Schema:
         except UnsatisfiableSchemaError:
             if field.required:
                 raise
-            lost.append(f"the property {name!r}, which no JSON is read as")
+            lost.append(f"the property {name!r}")
             continue
         if field.required or (reader.writes_defaults and _has_default(field)):
             required.append(name)
@@ -105,7 +105,7 @@ def _fields_in_order(reader: MsgspecReader, info: _Class) -> Schema:
         except UnsatisfiableSchemaError:
             if any(later.required for later in info.fields[index:]):
                 raise
-            lost.append(f"the items from {field.name!r} on, which no JSON is read as")
+            lost.append(f"the items from {field.name!r} on")
             break
         if field.required:
             min_items = len(items)

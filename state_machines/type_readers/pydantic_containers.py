@@ -82,7 +82,7 @@ def mapping(reader: CoreReader, core: Core) -> Schema:
     if keys is not True:
         schema["propertyNames"] = keys
     if keys is False:
-        schema = note(schema, LEFT_OUT, "the keys, which no JSON is read as")
+        schema = note(schema, LEFT_OUT, "the keys")
     reader.update_with_validations(schema, core, reader.ValidationsMapping.object)
     return schema
 

@@ -131,7 +131,7 @@ class PydanticReader(CoreReader):
             except PydanticInvalidForJsonSchema as error:
                 if required:
                     raise _located(error, f"/properties/{pointer_token(str(path[0]))}") from error
-                lost.append(f"the property {path[0]!r}, which no JSON is read as")
+                lost.append(f"the property {path[0]!r}")
                 continue
             if "title" not in schema and self.field_title_should_be_set(field):
                 schema["title"] = self.get_title_from_name(str(path[-1]))
@@ -164,18 +164,22 @@ class OptionalDefaults(PydanticReader):
 
 
 def pydantic_schema(
-    adapter: pydantic.TypeAdapter[Any], *, write_defaults: bool = True
+    adapter: pydantic.TypeAdapter[Any],
+    *,
+    write_defaults: bool = True,
+    generator: type[PydanticReader] | None = None,
 ) -> TypeSchema:
     """Return the JSON Schema of the texts that a type reads.
 
     Args:
         adapter: The type.
         write_defaults: Whether properties with a default are required.
+        generator: A reader with changed annotations, which replaces ``write_defaults``.
 
     Raises:
         UnsatisfiableSchemaError: No JSON is read as a part of the type.
     """
-    kind = PydanticReader if write_defaults else OptionalDefaults
+    kind = generator or (PydanticReader if write_defaults else OptionalDefaults)
     made: list[PydanticReader] = []
 
     def reader(*args: Any, **options: Any) -> PydanticReader:

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import math
 import threading  # noqa: F401 - named by an annotation below
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -305,3 +306,14 @@ def test_other_errors_of_schemas_pass_once() -> None:
         raise UnsupportedSchemaError("no", hint="Why.")
     assert not caught.value.is_located
     assert caught.value.hint == "Why."
+
+
+class Wait(pydantic.BaseModel):
+    seconds: int
+    then: Callable[[], Any] = dict
+
+
+def test_property_that_no_json_is_read_as_is_left_out_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="leave out the property 'then'"):
+        tool = resolve_tool(Wait)
+    assert list(tool.parameters["properties"]) == ["seconds"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from state_machines import (
     JsonSchemaStateMachine,
     RegexStateMachine,
     TokenRejectedError,
+    UnsatisfiableSchemaError,
     Vocabulary,
     VocabularyError,
 )
@@ -77,6 +79,17 @@ def test_other_outputs_are_refused(output: Any) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         logits_processor(output, VOCABULARY)
     assert caught.value.argument == "output"
+
+
+class Waiting(BaseModel):
+    call: Callable[[], int]
+
+
+@pytest.mark.parametrize("output", [Waiting, TypeAdapter(Waiting)])
+def test_type_that_no_json_is_read_as_is_an_error_with_the_pointer(output: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError) as caught:
+        logits_processor(output, VOCABULARY)
+    assert caught.value.pointer == "/properties/call"
 
 
 def test_end_tokens_of_a_vocabulary_cannot_be_replaced() -> None:

@@ -8,16 +8,15 @@ import enum
 import uuid
 from collections.abc import Hashable, Iterable
 from decimal import Decimal
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, NotRequired, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typing_extensions import TypeAliasType, TypedDict
+from typing_extensions import TypedDict
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.type_readers.recognition import uses_msgspec
 
 attrs = pytest.importorskip("attrs")
 msgspec = pytest.importorskip("msgspec")
@@ -484,29 +483,6 @@ def test_class_without_code_has_no_gap() -> None:
 def test_type_that_msgspec_does_not_support_is_an_error(kind: Any) -> None:
     with pytest.raises(TypeError):
         msgspec_schema(kind)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(Cat, Cat | None, list[Cat], Box[int], Box, meta(int, ge=1), Record, list[Record]),
-        *(msgspec.Raw, NewType("Pet", Cat), TypeAliasType("Pets", list[Cat]), dict[str, Cat]),
-    ],
-)
-def test_types_of_msgspec_and_attrs_are_recognised(kind: Any) -> None:
-    assert uses_msgspec(kind)
-
-
-class Anything:
-    def __getattr__(self, name: str) -> Anything:
-        return Anything()
-
-
-@pytest.mark.parametrize(
-    "kind", [int, Plain, Movie, Point, list[Any], Colour, "Cat", None, {}, Anything()]
-)
-def test_other_types_are_not_those_of_msgspec(kind: Any) -> None:
-    assert not uses_msgspec(kind)
 
 
 def test_every_draw_of_a_whole_record_is_decoded_and_written_back() -> None:
