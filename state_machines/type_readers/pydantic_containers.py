@@ -72,14 +72,7 @@ def _sets_private_attributes(cls: Any) -> bool:
 def _check_hashable(reader: PydanticReader, core: Core) -> None:
     cls = core.get("cls")
     if reader.is_hashable and (cls is None or cls.__hash__ is None):
-        raise _unhashable(cls.__name__ if cls else "a typed dict", "a frozen class")
-
-
-def _unhashable(what: str, instead: str) -> scalars.UnreadableError:
-    return scalars.UnreadableError(
-        f"{what} is not hashable, so it is no item of a set",
-        hint=f"Give {instead}, or a list instead of the set",
-    )
+        raise scalars.unhashable(cls.__name__ if cls else "a typed dict", "a frozen class")
 
 
 def data_class(reader: PydanticReader, core: Core) -> Schema:
@@ -93,8 +86,11 @@ def data_class(reader: PydanticReader, core: Core) -> Schema:
 def mapping(reader: PydanticReader, core: Core) -> Schema:
     """Dictionaries: keys are texts that the type of keys reads and writes back."""
     if reader.is_hashable and core["type"] != "frozendict":
-        raise _unhashable("a dict", "a tuple of pairs")
-    keys = _key_names(reader, core.get("keys_schema") or {"type": "any"})
+        raise scalars.unhashable("a dict", "a tuple of pairs")
+    keys = core.get("keys_schema") or {"type": "any"}
+    if (core.get("min_length") or 0) > 1:
+        keys = _without_equal_choices(reader, keys)
+    keys = _key_names(reader, keys)
     values = reader.generate_inner(core["values_schema"]) if "values_schema" in core else {}
     values = {name: value for name, value in values.items() if name != "title"}
     schema: Schema = {"type": "object", "additionalProperties": values or True}
@@ -120,7 +116,9 @@ def _key_names(reader: PydanticReader, core: Core) -> Any:
         choices = (choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"])
         names = [_key_names(reader, choice) for choice in choices]
         names = [each for each in names if each is not False]
-        return True if True in names else {"anyOf": names} if names else False
+        if True in names:
+            return True
+        return {"anyOf": _without_midnight(names)} if names else False
     if kind in ("nullable", "default", "custom-error"):
         return _key_names(reader, core["schema"])
     if kind == "model" and core.get("root_model"):
@@ -152,7 +150,7 @@ def _names_behind_function(reader: PydanticReader, core: Core) -> Any:
     if names is False:
         return False
     described = {"type": "string"} if names is True else names
-    return _strings(read_by_function(core, described, canonical=True))
+    return _strings(read_by_function(core, described, canonical=True, hashable=True))
 
 
 def _root_names(reader: PydanticReader, core: Core) -> Any:
@@ -183,7 +181,7 @@ def _numeral(core: Core) -> Schema:
 def set_(reader: PydanticReader, core: Core) -> Schema:
     """Sets: items are hashable; with a minimum, different texts are different values."""
     if reader.is_hashable and core["type"] == "set":
-        raise _unhashable("a set", "a frozenset")
+        raise scalars.unhashable("a set", "a frozenset")
     is_item = reader.is_canonical
     with reader.distinct(canonical=(core.get("min_length") or 0) > 1):
         schema = reader.base(core)
@@ -193,7 +191,7 @@ def set_(reader: PydanticReader, core: Core) -> Schema:
 def list_(reader: PydanticReader, core: Core) -> Schema:
     """Lists, which are no item of a set."""
     if reader.is_hashable:
-        raise _unhashable("a list", "a tuple")
+        raise scalars.unhashable("a list", "a tuple")
     return reader.base(core)
 
 
@@ -237,18 +235,52 @@ _NUMBERS = ("float", "int", "bool", "decimal", "literal", "enum")
 
 
 def union(reader: PydanticReader, core: Core) -> Schema:
-    """Unions; in a set with a minimum the numbers are of one type, since ``1 == True``."""
-    if not reader.is_canonical:
-        return _with_readable_choices(reader, core)
+    """Unions; in a set with a minimum no choices have equal values."""
+    if reader.is_canonical:
+        core = _without_equal_choices(reader, core)
+    schema = _with_readable_choices(reader, core)
+    if reader.is_canonical and "anyOf" in schema:
+        return {**schema, "anyOf": _without_midnight(schema["anyOf"])}
+    return schema
+
+
+def _without_midnight(choices: list[Schema]) -> list[Schema]:
+    """Return choices without midnight beside dates, since a union reads it as a date."""
+    languages = [choice.get("x-reader-language", {}).get("language") for choice in choices]
+    if "date" not in languages:
+        return choices
+    return [
+        {**choice, "not": {"pattern": "T00:00:00Z?$"}} if language == "datetime" else choice
+        for choice, language in zip(choices, languages, strict=True)
+    ]
+
+
+def _without_equal_choices(reader: PydanticReader, core: Core) -> Core:
+    """Return a union without choices whose values may equal those of another one.
+
+    Numbers are of one type, since ``1 == True``.
+    """
+    core = reader.resolved(core)
+    if core["type"] != "union":
+        return core
     choices = [choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"]]
-    kinds = [reader.resolved(choice)["type"] for choice in choices]
+    kinds = [_equality_kind(reader.resolved(choice)) for choice in choices]
     number = next((kind for kind in _NUMBERS if kind in kinds), None)
     kept = [
         choice
         for choice, kind in zip(choices, kinds, strict=True)
         if kind not in _NUMBERS or kind == number
     ]
-    return _with_readable_choices(reader, {**core, "choices": kept})
+    return {**core, "choices": kept}
+
+
+def _equality_kind(core: Core) -> str:
+    """Return the kind of a choice; listed values that are texts alone are texts."""
+    kind: str = core["type"]
+    if kind not in ("literal", "enum"):
+        return kind
+    members = core["members"] if kind == "enum" else core["expected"]
+    return "str" if all(isinstance(getattr(m, "value", m), str) for m in members) else kind
 
 
 def _with_readable_choices(reader: PydanticReader, core: Core) -> Schema:

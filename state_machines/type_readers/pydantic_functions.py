@@ -16,7 +16,7 @@ from pydantic.types import Base64Encoder, Base64UrlEncoder
 
 from state_machines.type_readers.marks import GAPS, Schema, note
 from state_machines.type_readers.parts import language
-from state_machines.type_readers.pydantic_scalars import Core
+from state_machines.type_readers.pydantic_scalars import Core, unhashable
 
 _LANGUAGES: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email"), "format": "email"},
@@ -61,13 +61,14 @@ _BOUNDS = {
 """Constraints of values behind another function: the argument, and the keyword of JSON Schema."""
 
 
-def read_by_function(core: Core, schema: Schema, *, canonical: bool = False) -> Schema:
+def read_by_function(core: Core, schema: Schema, *, canonical: bool, hashable: bool) -> Schema:
     """Return the schema of the texts that a function accepts.
 
     Args:
         core: A core schema of a kind ``function-*``.
         schema: The schema of the function's input.
         canonical: Whether different texts have to be different values.
+        hashable: Whether values have to be hashable.
     """
     function = core["function"]["function"]
     arguments: dict[str, Any] = {}
@@ -83,6 +84,8 @@ def read_by_function(core: Core, schema: Schema, *, canonical: bool = False) -> 
         return note(schema, GAPS, f"the validator {name} of the type")
     if name in _OUTSIDE:
         return note(schema, GAPS, _OUTSIDE[name])
+    if name == "NameEmail._validate" and hashable:
+        raise unhashable("a NameEmail", "an EmailStr")
     if name in _LANGUAGES:
         return _with_language(schema, _LANGUAGES[name])
     if name == "ByteSize._validate":

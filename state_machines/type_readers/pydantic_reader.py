@@ -133,7 +133,9 @@ class PydanticReader(GenerateJsonSchema):
                 self._inlined.discard(reference)
         described = super().generate_inner(schema)
         if schema["type"].startswith("function-"):
-            described = read_by_function(schema, described, canonical=self.is_canonical)
+            described = read_by_function(
+                schema, described, canonical=self.is_canonical, hashable=self.is_hashable
+            )
         if is_described_by_user(schema) or self._has_given_constraints(schema, described):
             described = note(described, GAPS, GIVEN)
         return written_back(described) if self.is_canonical else described

@@ -39,6 +39,14 @@ class UnreadableError(PydanticInvalidForJsonSchema):
         self.pointer = pointer
 
 
+def unhashable(what: str, instead: str) -> UnreadableError:
+    """Return the error of an item of a set that cannot be hashed."""
+    return UnreadableError(
+        f"{what} is not hashable, so it is no item of a set",
+        hint=f"Give {instead}, or a list instead of the set",
+    )
+
+
 BOUNDS = ("ge", "gt", "le", "lt")
 _KEYWORDS = {
     "ge": "minimum",
