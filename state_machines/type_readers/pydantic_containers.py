@@ -101,7 +101,9 @@ def _key_names(reader: CoreReader, core: Core) -> Any:
         choices = (choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"])
         names = [_key_names(reader, choice) for choice in choices]
         names = [each for each in names if each is not False]
-        return True if True in names else {"anyOf": names} if names else False
+        if True in names:
+            return True
+        return {"anyOf": _without_midnight(names)} if names else False
     if kind in ("nullable", "default", "custom-error"):
         return _key_names(reader, core["schema"])
     if kind == "model" and core.get("root_model"):
@@ -236,14 +238,23 @@ def union(reader: CoreReader, core: Core) -> Schema:
     if not reader.is_canonical:
         return _with_readable_choices(reader, core)
     choices = [choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"]]
-    kinds = [reader.resolved(choice)["type"] for choice in choices]
+    kinds = [_equality_kind(reader.resolved(choice)) for choice in choices]
     number = next((kind for kind in _NUMBERS if kind in kinds), None)
     kept = [
         choice
         for choice, kind in zip(choices, kinds, strict=True)
         if kind not in _NUMBERS or kind == number
     ]
-    return _with_readable_choices(reader, {**core, "choices": kept})
+    return {**core, "choices": kept}
+
+
+def _equality_kind(core: Core) -> str:
+    """Return the kind of a choice; listed values that are texts alone are texts."""
+    kind: str = core["type"]
+    if kind not in ("literal", "enum"):
+        return kind
+    members = core["members"] if kind == "enum" else core["expected"]
+    return "str" if all(isinstance(getattr(m, "value", m), str) for m in members) else kind
 
 
 def _with_readable_choices(reader: CoreReader, core: Core) -> Schema:

@@ -312,3 +312,99 @@ def test_models_in_sets_with_a_minimum_are_different_values() -> None:
     schema = described(Trip).schema
     assert '"canonical": true' in json.dumps(schema["properties"]["stays"])
     assert '"canonical": true' not in json.dumps(schema["$defs"])
+
+
+class Amount(pydantic.RootModel[int]):
+    model_config = ConfigDict(frozen=True)
+
+
+@pytest.mark.parametrize(
+    "keys", [Annotated[int, pydantic.AfterValidator(abs)], Amount, pydantic.ByteSize]
+)
+def test_keys_are_read_behind_functions_and_root_models(keys: Any) -> None:
+    check(dict[keys, int], ['{"12": 1}', "{}"], ['{"x": 1}'])
+
+
+def test_validators_of_keys_are_gaps() -> None:
+    found = described(dict[Annotated[int, pydantic.AfterValidator(abs)], int])
+    assert [str(gap) for gap in found.gaps] == ["#/propertyNames: the validator abs of the type"]
+
+
+@pytest.mark.parametrize("items", [Cat, list[int], set[int], dict[str, int], pydantic.NameEmail])
+def test_items_that_are_not_hashable_are_an_error_with_a_hint(items: Any) -> None:
+    with pytest.raises(UnsatisfiableSchemaError, match="is not hashable") as error:
+        described(set[items])
+    assert error.value.hint
+
+
+def test_addresses_in_sets_with_a_minimum_are_written_as_they_are_read() -> None:
+    kind = Annotated[set[pydantic.IPvAnyAddress], Field(min_length=2)]
+    check(kind, ['["::1", "1.2.3.4"]'], ['["::1", "0:0:0:0:0:0:0:1"]'])
+
+
+def test_unions_in_sets_with_a_minimum_have_numbers_of_one_type_and_all_texts() -> None:
+    kind = Annotated[set[Literal["a"] | int], Field(min_length=2)]
+    check(kind, ['["a", 1]', "[1, 2]"], ['["a"]', '["a", "a"]'])
+
+
+def test_aliases_that_are_read_together_are_chosen() -> None:
+    class ByName(BaseModel):
+        model_config = ConfigDict(validate_by_name=True)
+        size: int = Field(validation_alias=AliasPath("box", "size"))
+        box: int
+
+    check(ByName, ['{"size": 1, "box": 2}'], ['{"box": {"size": 1}}', '{"box": 2}'])
+
+
+def test_value_of_several_fields_is_read_by_each() -> None:
+    class Shared(BaseModel):
+        low: Annotated[int, Field(ge=0)] = Field(alias="value")
+        high: Annotated[int, Field(le=10)] = Field(alias="value")
+        counts: dict[str, int]
+        total: int = Field(validation_alias=AliasPath("counts", "total"))
+
+    check(
+        Shared,
+        ['{"value": 5, "counts": {"total": 1}}'],
+        ['{"value": -1, "counts": {"total": 1}}', '{"value": 5, "counts": {}}'],
+    )
+
+
+def test_private_attributes_are_no_gap() -> None:
+    class Hidden(BaseModel):
+        shown: int
+        _hidden: int = pydantic.PrivateAttr(3)
+
+    class Checked(Hidden):
+        def model_post_init(self, context: Any) -> None:
+            raise ValueError(context)
+
+    assert described(Hidden).gaps == ()
+    assert [gap.reason for gap in described(Checked).gaps] == ["model_post_init of Checked"]
+
+
+def test_constraints_in_json_schema_extra_are_gaps() -> None:
+    def without_required(schema: dict[str, Any]) -> None:
+        del schema["required"]
+
+    class Described(BaseModel):
+        model_config = ConfigDict(json_schema_extra={"examples": [{"count": 1}]})
+        count: int = Field(json_schema_extra={"x-unit": "pieces"})
+
+    class Changed(BaseModel):
+        model_config = ConfigDict(json_schema_extra=without_required)
+        count: int = Field(json_schema_extra=lambda schema: schema.update(minimum=3))
+
+    assert described(Described).gaps == ()
+    assert {gap.pointer for gap in described(Changed).gaps} == {"", "/properties/count"}
+
+
+def test_values_of_enums_are_no_gap() -> None:
+    class Corner(enum.Enum):
+        TOP = "top"
+
+    class Box(BaseModel):
+        model_config = ConfigDict(use_enum_values=True)
+        corner: Corner
+
+    assert described(Box).gaps == ()
