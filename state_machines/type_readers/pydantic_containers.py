@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Hashable
 from typing import Any
 
+from pydantic import NameEmail
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from state_machines.type_readers import pydantic_scalars as scalars
@@ -75,7 +76,10 @@ def data_class(reader: CoreReader, core: Core) -> Schema:
 
 def mapping(reader: CoreReader, core: Core) -> Schema:
     """Dictionaries: keys are texts that the type of keys reads and writes back."""
-    keys = _key_names(reader, core.get("keys_schema") or {"type": "any"})
+    key = core.get("keys_schema") or {"type": "any"}
+    if (core.get("min_length") or 0) > 1:
+        key = _without_equal_choices(reader, key)
+    keys = _key_names(reader, key)
     values = reader.generate_inner(core["values_schema"]) if "values_schema" in core else {}
     values = {name: value for name, value in values.items() if name != "title"}
     schema: Schema = {"type": "object", "additionalProperties": values or True}
@@ -178,12 +182,19 @@ def check_hashable(core: Core) -> None:
         kind = f"a {core['type']}"
     elif core["type"] in ("model", "dataclass") and core["cls"].__hash__ is None:
         kind = f"an instance of {core['cls'].__name__}"
+    elif core["type"] == "function-after" and _is_name_email(core):
+        kind = "a NameEmail"
     else:
         return
     raise UnreadableError(
         f"{kind} is not hashable, so it cannot be in a set",
         hint="Give a tuple, a frozenset or a frozen class, or a list in place of the set",
     )
+
+
+def _is_name_email(core: Core) -> bool:
+    function = core["function"]["function"]
+    return getattr(function, "__self__", None) is NameEmail
 
 
 def set_(reader: CoreReader, core: Core) -> Schema:
@@ -234,9 +245,34 @@ _NUMBERS = ("float", "int", "bool", "decimal", "literal", "enum")
 
 
 def union(reader: CoreReader, core: Core) -> Schema:
-    """Unions; in a set with a minimum the numbers are of one type, since ``1 == True``."""
+    """Unions; in a set with a minimum no choices have equal values."""
     if not reader.is_canonical:
         return _with_readable_choices(reader, core)
+    schema = _with_readable_choices(reader, _without_equal_choices(reader, core))
+    if "anyOf" in schema:
+        return {**schema, "anyOf": _without_midnight(schema["anyOf"])}
+    return schema
+
+
+def _without_midnight(choices: list[Schema]) -> list[Schema]:
+    """Return choices without midnight beside dates, since a union reads it as a date."""
+    languages = [choice.get("x-reader-language", {}).get("language") for choice in choices]
+    if "date" not in languages:
+        return choices
+    return [
+        {**choice, "not": {"pattern": "T00:00:00Z?$"}} if language == "datetime" else choice
+        for choice, language in zip(choices, languages, strict=True)
+    ]
+
+
+def _without_equal_choices(reader: CoreReader, core: Core) -> Core:
+    """Return a union without choices whose values may equal those of another choice.
+
+    Numbers are of one type, since ``1 == True``.
+    """
+    core = reader.resolved(core)
+    if core["type"] != "union":
+        return core
     choices = [choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"]]
     kinds = [_equality_kind(reader.resolved(choice)) for choice in choices]
     number = next((kind for kind in _NUMBERS if kind in kinds), None)
@@ -249,7 +285,7 @@ def union(reader: CoreReader, core: Core) -> Schema:
 
 
 def _equality_kind(core: Core) -> str:
-    """Return the kind of a choice; listed values that are texts alone are texts."""
+    """Return the kind of a choice; listed values that are all texts are texts."""
     kind: str = core["type"]
     if kind not in ("literal", "enum"):
         return kind
