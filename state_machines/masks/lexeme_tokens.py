@@ -274,6 +274,10 @@ class FreeTextTokens(LexemeTokens):
         outside = may_end[trie.parent[children]] & ~may_end[children]
         return children[outside].tolist()  # type: ignore[no-any-return]
 
+    def exits_at(self, byte: int) -> list[int]:
+        """Return the vertices where the text may end with a byte."""
+        return self._exits[self._trie.byte[self._exits] == byte].tolist()  # type: ignore[no-any-return]
+
     def ending_at(self, exits: list[int]) -> FreeTextTokens:
         """Return the tokens of a text that also reaches some vertices, and ends only there."""
         ends = np.array(exits, np.int32)

@@ -13,9 +13,9 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from state_machines.budgets import spend
+from state_machines.grammar.line_starts import with_shortest_text
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.tokens import begins_with_spelling
-from state_machines.grammar.until import with_shortest_text
 from state_machines.root.answer_automaton import AnswerAutomaton, AutomatonState, Transition
 from state_machines.root.parts import Marker, Part, Text
 from state_machines.root.positions import Skipped
