@@ -111,20 +111,8 @@ class TextWithoutHeadings(Node):
         return self._of(self.text.without_end(), ends_lines=False)
 
     def ends_with(self, text: bytes) -> bool:
-        """Whether bytes may end the text, given that its beginning is one of the text.
-
-        For texts that end with a string or at the start of a line.
-        """
-        if not self.ends_lines:
-            return self.text.ends_with(text)
-        node: Node = self
-        try:
-            letters = text.decode()
-        except UnicodeDecodeError:
-            return False
-        for letter in letters:
-            node = node.character_derivative(ord(letter))
-        return node.nullable
+        """Whether bytes end with the wanted string, given that no beginning of them does."""
+        return self.text.ends_with(text)
 
     def shortest(self) -> Node:
         """Return the rest of the text with the fewest characters."""

@@ -27,6 +27,7 @@ from state_machines.grammar.substring import EncodedQuote
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
+from state_machines.masks.heading_walks import HeadingWalks
 from state_machines.masks.kernel import states_at_vertices
 from state_machines.masks.lexeme_tokens import (
     NO_VERTICES,
@@ -82,6 +83,7 @@ class Lexemes:
         self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_NARROW_LEXEMES)
         self._leads: WeakKeyLruCache[Node, _Leads | None] = WeakKeyLruCache(_NARROW_LEXEMES)
         self._strings = Strings(descents)
+        self._headings = HeadingWalks(descents.trie)
 
     def begins_few_tokens(self, first: int) -> bool:
         """Whether few tokens begin with a byte of a set."""
@@ -231,8 +233,9 @@ class Lexemes:
             )
         if isinstance(text, TextWithoutHeadings) and text.ends_lines:
             walk = self._free_walk(text.without_end())
-            exits = walk.exits_at(ord("\n"))
-            return walk.ending_at([v for v in exits if text.ends_with(self._trie.text(v))])
+            return walk.ending_at(self._headings.ends(text, walk.exits))
+        if isinstance(text, TextWithoutHeadings) and not self._headings.may_complete(text):
+            return self._free_walk(text.text)
         with self._descents.table() as table:
             start = table.number(encoded(text, RAW))
             states = states_at_vertices(table, start, self._trie)

@@ -60,6 +60,9 @@ _FENCE = f"(?:```[A-Za-z_]{{0,20}}[ \\t]{{0,4}}\\r?\\n{_INDENT})+"
 _KEY = f'"{_SPACE},{_SPACE}"(?:arguments|parameters|args|input)"{_SPACE}:'
 """The text between a tool's name and its arguments."""
 
+_LETTERS = re.compile(r'[A-Za-z_\s`{}\[\]":,]+')
+"""Texts that may occur before a tool's name, or between the name and the arguments."""
+
 _HEAD = re.compile(rf'((?:[^"\\]|\\.)*){_KEY} ?(?=\{{)')
 """The text of a call up to its arguments."""
 
@@ -209,7 +212,7 @@ def calls_in_text(
         )
         for tool in tools
     }
-    excluded = tuple(excluding)
+    excluded = tuple(text for text in excluding if _LETTERS.fullmatch(text))
     keys = _spelled(_KEY, excluded)
     named = NamedArguments(CALL, arguments=arguments, keys=keys)
     found: list[Part] = []
