@@ -219,7 +219,7 @@ class AnswerReader:
             case CallStart() | CallText():
                 pass
             case CallLayout():
-                if is_new:
+                if self._json_call.arguments is not None:
                     yield from self._end_call()
                     self._json_call = _JsonCall()
                 self._json_call.opening += text

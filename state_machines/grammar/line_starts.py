@@ -140,18 +140,38 @@ def with_shortest_text(node: Node) -> Node:
     return node
 
 
-def without_headings(text: Node, headings: Node, *, ends_lines: bool = False) -> Node:
+def without_headings(text: Node, headings: Node) -> Node:
     """Return the texts no line of which begins with a heading.
 
     Args:
         text: A text of :mod:`state_machines.grammar.until`.
-        headings: The headings, none of which is empty.
-        ends_lines: Whether only the texts count that are empty or end with a line feed. A line feed
-            within the beginning of a heading does not count as an end.
+        headings: The headings, none of which is empty; :data:`EMPTY` if there are none.
     """
-    if headings is EMPTY:
-        return EMPTY if ends_lines else text
-    return _without(text, headings, headings, ends_lines=ends_lines)
+    return text if headings is EMPTY else _without(text, headings, headings, ends_lines=False)
+
+
+def is_line_start(node: Node) -> bool:
+    """Whether a text without headings, as bytes, is at the start of a line, or of the text."""
+    if not isinstance(node, EncodedText):
+        return False
+    text = node.text
+    return isinstance(text, TextWithoutHeadings) and text.line is text.headings
+
+
+def ending_with_line(node: Node) -> Node:
+    """Return the words of a text without headings, as bytes, that end at the start of a line.
+
+    A line feed within the beginning of a heading does not count as an end.
+    """
+    if isinstance(node, Concatenation):
+        return concatenation(node.head, ending_with_line(node.tail))
+    if isinstance(node, Union):
+        return union(map(ending_with_line, node.members))
+    if not isinstance(node, EncodedText) or not isinstance(node.text, TextWithoutHeadings):
+        return EMPTY
+    found = node.text
+    text = _without(found.text, found.headings, found.line, ends_lines=True)
+    return encoded(text, node.spelling)
 
 
 def _without(text: Node, headings: Node, line: Node, *, ends_lines: bool) -> Node:

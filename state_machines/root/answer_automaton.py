@@ -18,7 +18,7 @@ from state_machines.errors import CompositionError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import reference
-from state_machines.grammar.line_starts import without_headings
+from state_machines.grammar.line_starts import ending_with_line, without_headings
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.remembered import Dispatch, SuffixTest, always, remembered
@@ -45,6 +45,8 @@ _ANSWER_POSITIONS = 2000
 
 _DISTINCT_STATES = 256
 """Positions of an answer behind tool calls that are held."""
+
+_UNKNOWN: Skipped = (Marker("unknown", "unknown"),)
 
 # Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
@@ -82,6 +84,8 @@ class Transition:
         skipped_before_marker: Sub-states between the text and the marker.
         prefixes: The proper prefixes of the markers that may end a free text.
         is_distinct: Whether the value of the text must not come again. :meth:`after` adds it.
+        line_target: The state after a text that ends at the start of a line, where a
+            :class:`LineStart` may follow.
     """
 
     part: Part
@@ -93,6 +97,7 @@ class Transition:
     skipped_before_marker: Skipped = ()
     prefixes: MarkerPrefixes | None = None
     is_distinct: bool = False
+    line_target: AutomatonState | None = None
 
     def after(self, text: bytes) -> AutomatonState:
         """Return the state after a text of the part."""
@@ -121,6 +126,7 @@ class AnswerAutomaton:
         self.start = AutomatonState(self._positions.start)
         self._transitions: dict[AutomatonState, tuple[Transition, ...]] = {}
         self._nodes: dict[AutomatonState, Node] = {}
+        self._skipped_to_end: dict[Position, Skipped | None] = {}
         self.number = next(_serial_numbers)
         # States after distinct values: there may be any number of them.
         self._later_transitions: LruCache[AutomatonState, tuple[Transition, ...]] = LruCache(
@@ -206,11 +212,19 @@ class AnswerAutomaton:
         """
         if transition.is_distinct:
             return remembered(remainder, _DistinctText(self, transition), text)
-        return concatenation(remainder, self.node(transition.target))
+        node = concatenation(remainder, self.node(transition.target))
+        if transition.line_target is None:
+            return node
+        lines = concatenation(ending_with_line(remainder), self.node(transition.line_target))
+        return union((node, lines))
 
     def skipped_to_end(self, position: Position) -> Skipped | None:
         """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
-        return self._positions.skipped_to_end(position)
+        # Each byte of a free text asks.
+        known = self._skipped_to_end.get(position, _UNKNOWN)
+        if known is _UNKNOWN:
+            known = self._skipped_to_end[position] = self._positions.skipped_to_end(position)
+        return known
 
     def _make_node(self, state: AutomatonState) -> Node:
         node = union(self.node_after(each, each.node) for each in self.transitions(state))
@@ -288,7 +302,7 @@ class AnswerAutomaton:
         """Yield a free text up to each marker that may end it, and the text without a marker.
 
         The text cannot begin with a marker among its ``alternatives``. Where a sub-state may follow
-        at the start of a line, the text that ends there comes last.
+        at the start of a line, the text that ends anywhere may also end there.
         """
         following = self._positions.follow(target, True)
         closing = [
@@ -318,13 +332,13 @@ class AnswerAutomaton:
                     prefixes=prefixes,
                 )
         after_text = AutomatonState(target, True, values)
+        at_line = AutomatonState(target, True, values, is_at_line=True) if lines else None
         if self.skipped_to_end(target) is not None or self.transitions(after_text):
             node = encoded(without_headings(free, headings), RAW)
-            yield Transition(text, node, after_text, prefixes=prefixes)
-        ending = without_headings(free, headings, ends_lines=True)
-        if ending is not EMPTY:
-            at_line = AutomatonState(target, True, values, is_at_line=True)
-            yield Transition(text, encoded(ending, RAW), at_line, prefixes=prefixes)
+            yield Transition(text, node, after_text, prefixes=prefixes, line_target=at_line)
+        elif at_line is not None:
+            node = ending_with_line(encoded(without_headings(free, headings), RAW))
+            yield Transition(text, node, at_line, prefixes=prefixes)
 
     def _check_text(self, text: Text, following: tuple[FollowEntry, ...]) -> None:
         """Raise if a part that follows a text could not be written or not be recognised."""

@@ -34,7 +34,7 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, literal, optional, union
 from state_machines.grammar.until import text_without
-from state_machines.grammar.words import word_language
+from state_machines.grammar.words import after_text, word_language
 from state_machines.machine import StateMachine
 from state_machines.regex import compile_pattern
 from state_machines.root.parts import (
@@ -54,14 +54,21 @@ _SPACE = f"(?: |\\r?\\n{_INDENT})?"
 """White space between two tokens of JSON: none, a space, or a line feed and an indentation."""
 
 _TYPE = f'(?:"type"{_SPACE}:{_SPACE}"function"{_SPACE},{_SPACE})?'
-_FLAT = f'\\{{{_SPACE}{_TYPE}"(?:name|function|tool)"{_SPACE}:{_SPACE}"'
-_NESTED = f'\\{{{_SPACE}{_TYPE}"function"{_SPACE}:{_SPACE}\\{{{_SPACE}"name"{_SPACE}:{_SPACE}"'
-_FENCE = f"(?:```[A-Za-z_]{{0,20}}[ \\t]{{0,4}}\\r?\\n{_INDENT})+"
+_FLAT = f'{_SPACE}{_TYPE}"(?:name|function|tool)"{_SPACE}:{_SPACE}"'
+_NESTED = f'{_SPACE}{_TYPE}"function"{_SPACE}:{_SPACE}\\{{{_SPACE}"name"{_SPACE}:{_SPACE}"'
+_OBJECTS = ((_FLAT, f"{_SPACE}\\}}"), (_NESTED, f"{_SPACE}\\}}{_SPACE}\\}}"))
+"""What stands between the brace of an object and the tool's name, and behind the arguments."""
+
+_FENCE = f"{_INDENT}(?:```[A-Za-z_]{{0,20}}[ \\t]{{0,4}}\\r?\\n{_INDENT})+"
+_FENCE_END = "\\r?\\n```"
 _KEY = f'"{_SPACE},{_SPACE}"(?:arguments|parameters|args|input)"{_SPACE}:'
 """The text between a tool's name and its arguments."""
 
 _LETTERS = re.compile(r'[A-Za-z_\s`{}\[\]":,]+')
 """Texts that may occur before a tool's name, or between the name and the arguments."""
+
+_SPANNING = re.compile(r"[^{\[]*\s[^{\[]*[{\[]")
+"""Texts that may begin before the first bracket of a call, and end behind it."""
 
 _HEAD = re.compile(rf'((?:[^"\\]|\\.)*){_KEY} ?(?=\{{)')
 """The text of a call up to its arguments."""
@@ -214,25 +221,76 @@ def calls_in_text(
     }
     excluded = tuple(text for text in excluding if _LETTERS.fullmatch(text))
     keys = _spelled(_KEY, excluded)
+    if keys.is_empty or any(map(_SPANNING.match, excluded)):
+        return None
     named = NamedArguments(CALL, arguments=arguments, keys=keys)
+    bare = _Forms(named, max_calls, excluded, end="")
+    fenced = _Forms(named, max_calls, excluded, end=_FENCE_END)
+    indent = _spelled(_INDENT)
     found: list[Part] = []
-    for fence, end in (("", ""), (_FENCE, "\\r?\\n```")):
-        for opening, closing in ((_FLAT, f"{_SPACE}\\}}"), (_NESTED, f"{_SPACE}\\}}{_SPACE}\\}}")):
-            between = _spelled(f"{closing}{_SPACE},{_SPACE}{opening}")
-            several = Repeat(
-                named, min_count=1, max_count=max_calls, between=CallLayout(CALL, language=between)
+    for (begin, after), headings in zip(bare.forms, bare.headings, strict=True):
+        language = concatenation(indent, begin)
+        found.append(
+            Series(
+                CallOpening(CALL, language=language, headings=concatenation(indent, headings)),
+                after,
             )
-            for before, body, after in (
-                ("", named, closing),
-                (f"\\[{_SPACE}", several, f"{closing}{_SPACE}\\]"),
-            ):
-                language = _spelled(f"{_INDENT}{fence}{before}{opening}", excluded)
-                if not language.is_empty and not keys.is_empty:
-                    headings = concatenation(language, named.headings)
-                    first = CallOpening(CALL, language=language, headings=headings)
-                    last = CallClosing(CALL, language=_spelled(after + end))
-                    found.append(Series(first, body, last))
+        )
+    fence = _spelled(_FENCE, excluded)
+    if not fence.is_empty and fenced.forms:
+        headings = concatenation(fence, union(fenced.headings))
+        after = Choice(
+            *(Series(CallLayout(CALL, language=begin), after) for begin, after in fenced.forms)
+        )
+        found.append(Series(CallOpening(CALL, language=fence, headings=headings), after))
     return Choice(*found) if found else None
+
+
+class _Forms:
+    """The forms of calls, each as its first character and the part behind it.
+
+    Few parts begin a call, because all of them are tried at the start of each line.
+
+    Attributes:
+        forms: By form, the language of the character and the part.
+        headings: By form, the text up to the key of the arguments, over code points.
+    """
+
+    def __init__(
+        self, named: NamedArguments, max_calls: int | None, excluded: Sequence[str], end: str
+    ) -> None:
+        self.forms: list[tuple[Node, Part]] = []
+        self.headings: list[Node] = []
+        for bracket in ("{", "["):
+            parts: list[Part] = []
+            openings: list[Node] = []
+            for opening, closing in _OBJECTS:
+                brace = f"{_SPACE}\\{{" if bracket == "[" else ""
+                language = after_text(_spelled(f"\\{bracket}{brace}{opening}", excluded), bracket)
+                if language.is_empty:
+                    continue
+                openings.append(language)
+                body: Part = named
+                if bracket == "[":
+                    between = _spelled(f"{closing}{_SPACE},{_SPACE}\\{{{opening}")
+                    body = Repeat(
+                        named,
+                        min_count=1,
+                        max_count=max_calls,
+                        between=CallLayout(CALL, language=between),
+                    )
+                    closing += f"{_SPACE}\\]"
+                parts.append(
+                    Series(
+                        CallLayout(CALL, language=language),
+                        body,
+                        CallClosing(CALL, language=_spelled(closing + end)),
+                    )
+                )
+            if parts:
+                begin = word_language([bracket])
+                self.forms.append((begin, Choice(*parts)))
+                self.headings.append(concatenation(begin, union(openings), named.headings))
 
 
 def _spelled(pattern: str, excluded: Sequence[str] = ()) -> Node:
