@@ -184,7 +184,7 @@ def _answer(
     if isinstance(content, Text):
         content = _excluding(content, without)
         ended = replace(content, stop=tuple(dict.fromkeys((*content.stop, *stop))))
-    answer = _delimited(ended, dialect.answer if dialect is not None else NO_DELIMITERS)
+    answer: Part = _delimited(ended, dialect.answer if dialect is not None else NO_DELIMITERS)
     if calls is None:
         return answer
     if calls.min_calls:
@@ -198,8 +198,8 @@ def _answer(
     written = calls.as_json(native, stop) if is_free else None
     if written is not None:
         stops = (Marker(TEXT, each) for each in stop)
-        said = Series(content, Optional(Choice(*stops, written)))
-        answer = _delimited(said, calls.format.answer)
+        free = Series(content, Optional(Choice(*stops, written)))
+        answer = _delimited(free, calls.format.answer)
     # Calls must follow this text, and a stop string would end the answer: it cannot have one.
     said = _delimited(_excluding(content, stop), preamble)
     before = [said, *([Marker(TEXT, joint)] if joint else [])]

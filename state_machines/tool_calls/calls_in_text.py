@@ -24,7 +24,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from state_machines.argument_notations import JSON
@@ -113,18 +113,17 @@ class NamedArguments(DistinctSubState):
 
     @cached_property
     def _machine(self) -> StateMachine:
+        # Most answers have no such call, and the arguments of most tools are never written.
+        return StateMachine(reference(("NamedArguments", next(_serial_numbers)), self._calls))
+
+    def _calls(self) -> Node:
         number = next(_serial_numbers)
-        return StateMachine(
-            union(
-                self._call(
-                    name,
-                    # The arguments of most tools are never written.
-                    reference(
-                        ("NamedArguments", number, name), lambda each=arguments: each.language
-                    ),
-                )
-                for name, arguments in self.arguments.items()
+        return union(
+            self._call(
+                name,
+                reference(("NamedArguments", number, name), partial(_language, arguments)),
             )
+            for name, arguments in self.arguments.items()
         )
 
     def machine(self) -> StateMachine:
@@ -132,8 +131,11 @@ class NamedArguments(DistinctSubState):
         return self._machine
 
     def _call(self, name: str, arguments: Node) -> Node:
-        key = concatenation(encoded(self.keys, RAW), _optional_space())
-        return concatenation(literal(_in_json(name).encode()), key, arguments)
+        return concatenation(literal(_in_json(name).encode()), self._key, arguments)
+
+    @cached_property
+    def _key(self) -> Node:
+        return concatenation(encoded(self.keys, RAW), optional(literal(b" ")))
 
     def split(self, text: str) -> tuple[CallStart, CallArguments, str] | None:
         """Return the text up to the arguments as a part, the arguments, and their text so far.
@@ -293,6 +295,10 @@ class _Forms:
                 self.headings.append(concatenation(begin, union(openings), named.headings))
 
 
+def _language(arguments: CallArguments) -> Node:
+    return arguments.language
+
+
 def _spelled(pattern: str, excluded: Sequence[str] = ()) -> Node:
     """Return the texts of a pattern that contain none of some strings, over code points."""
     node = compile_pattern(pattern, search=False)
@@ -302,7 +308,3 @@ def _spelled(pattern: str, excluded: Sequence[str] = ()) -> Node:
 def _in_json(name: str) -> str:
     """Return a name as the content of a JSON string."""
     return json.dumps(name, ensure_ascii=False)[1:-1]
-
-
-def _optional_space() -> Node:
-    return optional(literal(b" "))
