@@ -7,7 +7,7 @@ beginning starts no other line, so at most one heading is followed at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from state_machines.budgets import spend
 from state_machines.grammar.encoding import EncodedText, encoded
@@ -32,7 +32,8 @@ class TextWithoutHeadings(Node):
     """The rest of a text, over code points.
 
     Attributes:
-        text: The text, with headings.
+        text: The text, with headings; ``EPSILON`` where a text without a wanted string has reached
+            its upper bound at the start of a line.
         headings: The headings. None is empty.
         line: What may follow the current line as a heading: ``headings`` at the start of a line;
             ``EMPTY`` if the line is none.
@@ -41,7 +42,7 @@ class TextWithoutHeadings(Node):
 
     __slots__ = ("ends_lines", "headings", "line", "text")
 
-    def __init__(self, text: UntilText, headings: Node, line: Node, *, ends_lines: bool) -> None:
+    def __init__(self, text: Node, headings: Node, line: Node, *, ends_lines: bool) -> None:
         super().__init__(
             nullable=text.nullable and (line is headings or not ends_lines),
             min_length=text.min_length,
@@ -56,17 +57,17 @@ class TextWithoutHeadings(Node):
     @property
     def wanted(self) -> str | None:
         """The string that the text ends with, as for :class:`UntilText`."""
-        return self.text.wanted
+        return self.text.wanted if isinstance(self.text, UntilText) else None
 
     @property
     def min_chars(self) -> int:
         """The lower bound of the text."""
-        return self.text.min_chars
+        return self.text.min_chars if isinstance(self.text, UntilText) else 0
 
     @property
     def max_chars(self) -> int | None:
         """The upper bound of the text."""
-        return self.text.max_chars
+        return self.text.max_chars if isinstance(self.text, UntilText) else 0
 
     def character_derivative(self, point: int) -> Node:
         """Return the derivative by a code point."""
@@ -96,35 +97,40 @@ class TextWithoutHeadings(Node):
         yield rest, EMPTY
 
     def _with(self, text: Node, line: Node) -> Node:
+        if text is EPSILON and self.wanted is not None:
+            return EMPTY if line.nullable else EPSILON
         return _without(text, self.headings, line, ends_lines=self.ends_lines)
 
     def near(self, length: int) -> TextWithoutHeadings:
         """Return a text with the same beginnings up to ``length``; see :meth:`UntilText.near`."""
-        return self._of(self.text.near(length))
+        return self._of(lambda text: text.near(length))
 
     def without_min_chars(self) -> TextWithoutHeadings:
         """Return the text without its lower bound."""
-        return self._of(self.text.without_min_chars())
+        return self._of(UntilText.without_min_chars)
 
     def without_end(self) -> TextWithoutHeadings:
         """Return the texts of any length that end anywhere, without any of the strings."""
-        return self._of(self.text.without_end(), ends_lines=False)
+        return self._of(UntilText.without_end, ends_lines=False)
 
     def ends_with(self, text: bytes) -> bool:
         """Whether bytes end with the wanted string, given that no beginning of them does."""
-        return self.text.ends_with(text)
+        return isinstance(self.text, UntilText) and self.text.ends_with(text)
 
     def shortest(self) -> Node:
         """Return the rest of the text with the fewest characters."""
         if not self.ends_lines:
-            text = self.text.shortest()
-            return _without(text, self.headings, self.line, ends_lines=False)
+            text = self.text.shortest() if isinstance(self.text, UntilText) else EPSILON
+            return EPSILON if text is EPSILON else self._with(text, self.line)
         if self.nullable:
             return EPSILON
         after = self.character_derivative(_NEW_LINE)
         return symbols(_LINE_FEED) if after.nullable else self
 
-    def _of(self, text: UntilText, *, ends_lines: bool | None = None) -> TextWithoutHeadings:
+    def _of(
+        self, change: Callable[[UntilText], UntilText], *, ends_lines: bool | None = None
+    ) -> TextWithoutHeadings:
+        text = change(self.text) if isinstance(self.text, UntilText) else self.text
         ends_lines = self.ends_lines if ends_lines is None else ends_lines
         return _interned(text, self.headings, self.line, ends_lines=ends_lines)
 
@@ -178,8 +184,9 @@ def _without(text: Node, headings: Node, line: Node, *, ends_lines: bool) -> Nod
     if line.nullable:
         return EMPTY
     if not isinstance(text, UntilText):
-        is_end = text is EPSILON and (line is headings or not ends_lines)
-        return EPSILON if is_end else EMPTY
+        if text is EPSILON and line is headings:
+            return EPSILON if ends_lines else _interned(text, headings, line, ends_lines=False)
+        return EMPTY if ends_lines else text
     if ends_lines and not (line is headings and text.nullable) and not _reaches_line(text, line):
         return EMPTY
     return _interned(text, headings, line, ends_lines=ends_lines)
@@ -195,9 +202,7 @@ def _reaches_line(text: UntilText, line: Node) -> bool:
     return automaton.found[automaton.next_state(0, "\n")] is None
 
 
-def _interned(
-    text: UntilText, headings: Node, line: Node, *, ends_lines: bool
-) -> TextWithoutHeadings:
+def _interned(text: Node, headings: Node, line: Node, *, ends_lines: bool) -> TextWithoutHeadings:
     key = ("TextWithoutHeadings", id(text), id(headings), id(line), ends_lines)
     return intern_node(
         key, lambda: TextWithoutHeadings(text, headings, line, ends_lines=ends_lines)

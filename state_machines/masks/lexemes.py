@@ -235,6 +235,7 @@ class Lexemes:
             walk = self._free_walk(text.without_end())
             return walk.ending_at(self._headings.ends(text, walk.exits))
         if isinstance(text, TextWithoutHeadings) and not self._headings.may_complete(text):
+            assert isinstance(text.text, UntilText)
             return self._free_walk(text.text)
         with self._descents.table() as table:
             start = table.number(encoded(text, RAW))
