@@ -228,7 +228,7 @@ def calls_in_text(
     named = NamedArguments(CALL, arguments=arguments, keys=keys)
     bare = _Forms(named, max_calls, excluded, end="")
     fenced = _Forms(named, max_calls, excluded, end=_FENCE_END)
-    indent = _spelled(_INDENT)
+    indent = _spelled(_INDENT, excluded)
     found: list[Part] = []
     for (begin, after), headings in zip(bare.forms, bare.headings, strict=True):
         language = concatenation(indent, begin)

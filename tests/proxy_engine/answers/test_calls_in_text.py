@@ -352,6 +352,24 @@ def test_stop_string_ends_text_before_a_call(name: str) -> None:
     assert not machine(entry, stop=('"',)).matches(f"{begin}{OSLO}{entry.answer.end}")
 
 
+@pytest.mark.parametrize("stop", [" ", "\n", "{", '": "', ",", "```", "\n{", "name", "[{", "}"])
+def test_opening_of_a_call_has_no_stop_string(stop: str) -> None:
+    answers = machine(stop=(stop,))
+    for opening in (
+        '  {"name": "',
+        '{"name":"',
+        '```\n{"tool": "',
+        '[{"name": "',
+        '[\n{"function":"',
+    ):
+        head = f'{opening}get","args":'
+        written = head + '{"city":"x"}}' + "]" * (opening[0] == "[") + "\n```" * (opening[0] == "`")
+        # Text that ends with a line feed and a call's first character is the stop string.
+        is_call = stop not in head and stop != "\n{"
+        assert not is_call or read(answers, written).calls
+        assert is_call or not answers.matches(written) or not read(answers, written).calls
+
+
 def test_reasoning_has_no_calls() -> None:
     reader = read(machine(thinks=True), f"<think>\n{OSLO}\n</think>\n\nWell.\n{OSLO}")
     assert reader.reasoning == f"\n{OSLO}\n"
