@@ -38,7 +38,13 @@ def scripted(tiny_tokenizer: TokenizerWrapper) -> Iterator[Live]:
 def test_chat_has_the_call_and_the_text_before_it(scripted: Live) -> None:
     client = scripted.client()
     tool: Any = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
-    given: Any = {"model": MODEL, "tools": [tool], "temperature": 0, "max_tokens": 200}
+    given: Any = {
+        "model": MODEL,
+        "tools": [tool],
+        "temperature": 0,
+        "max_tokens": 200,
+        "extra_body": {"calls_in_text": True},
+    }
     choice = client.chat.completions.create(messages=HELLO, **given).choices[0]
     assert choice.finish_reason == "tool_calls"
     assert choice.message.content == TEXT
@@ -72,7 +78,6 @@ def test_chat_without_calls_in_text_has_the_text(scripted: Live) -> None:
             tools=[tool],
             temperature=0,
             max_tokens=200,
-            extra_body={"calls_in_text": False},
         )
         .choices[0]
     )
@@ -83,7 +88,13 @@ def test_chat_without_calls_in_text_has_the_text(scripted: Live) -> None:
 
 def test_responses_have_a_message_and_a_function_call(scripted: Live) -> None:
     tool: Any = {"type": "function", "name": "weather", "parameters": SCHEMA, "strict": True}
-    given: Any = {"model": MODEL, "input": "Hello", "tools": [tool], "temperature": 0}
+    given: Any = {
+        "model": MODEL,
+        "input": "Hello",
+        "tools": [tool],
+        "temperature": 0,
+        "extra_body": {"calls_in_text": True},
+    }
     with scripted.client().responses.create(stream=True, **given) as stream:
         events = list(stream)
     deltas = [e.delta for e in events if e.type == "response.function_call_arguments.delta"]
@@ -100,7 +111,11 @@ def test_responses_have_a_message_and_a_function_call(scripted: Live) -> None:
 def test_messages_have_a_text_block_and_a_tool_use_block(scripted: Live) -> None:
     tool: Any = {"name": "weather", "input_schema": SCHEMA}
     message = scripted.claude().messages.create(
-        model=MODEL, messages=HELLO, tools=[tool], max_tokens=200, extra_body={"temperature": 0}
+        model=MODEL,
+        messages=HELLO,
+        tools=[tool],
+        max_tokens=200,
+        extra_body={"temperature": 0, "calls_in_text": True},
     )
     assert message.stop_reason == "tool_use"
     text, call = message.content
