@@ -145,7 +145,7 @@ class NamedArguments(DistinctSubState):
         head = _HEAD.match(text)
         if head is None:
             return None
-        arguments = self.arguments[json.loads(f'"{head[1]}"')]
+        arguments = self.arguments[_name(head)]
         start = CallStart(CALL, head[0], tool=arguments.tool)
         return start, arguments, text[head.end() :]
 
@@ -163,11 +163,12 @@ class NamedArguments(DistinctSubState):
 
     def value_of(self, text: str) -> DistinctValue | None:
         """Return the call of a text; ``None`` if it is nested too deeply."""
-        found = self.split(text)
-        value = None if found is None else found[1].value_of(found[2])
-        if found is None or value is None:
+        head = _HEAD.match(text)
+        if head is None:
             return None
-        return DistinctValue(CALL, json.dumps([found[0].tool.name, value.value]))
+        name = _name(head)
+        value = self.arguments[name].value_of(text[head.end() :])
+        return None if value is None else DistinctValue(CALL, json.dumps([name, value.value]))
 
     def spellings(self, value: DistinctValue) -> Node:
         """Return the language of the texts with a call."""
@@ -303,6 +304,12 @@ def _spelled(pattern: str, excluded: Sequence[str] = ()) -> Node:
     """Return the texts of a pattern that contain none of some strings, over code points."""
     node = compile_pattern(pattern, search=False)
     return intersection((node, text_without(excluded))) if excluded else node
+
+
+def _name(head: re.Match[str]) -> str:
+    """Return the name of the tool in the text up to the arguments."""
+    name: str = json.loads(f'"{head[1]}"')
+    return name
 
 
 def _in_json(name: str) -> str:
