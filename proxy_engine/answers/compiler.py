@@ -194,6 +194,7 @@ class _Composition:
             self.choice.may_answer,
             _max_calls(self.choice, self.options),
             self.options.additional_properties,
+            self.options.calls_in_text,
             self.reasoning,
             self.draft,
             self.tool_format,
@@ -239,6 +240,7 @@ class _Composition:
                     max_calls=_max_calls(self.choice, self.options),
                     sources=self.sources,
                     additional_properties=self.options.additional_properties,
+                    in_text=self.options.calls_in_text,
                 )
         try:
             part = compose_answer(

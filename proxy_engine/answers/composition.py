@@ -3,7 +3,7 @@
 ::
 
     [reasoning]  content                       without tools
-    [reasoning]  text [calls]                  with tools, free text
+    [reasoning]  text [calls]                  with tools, free text; calls also as JSON in text
     [reasoning]  text [calls text]…            the same, in formats with text between calls
     [reasoning]  structured output | calls     with tools and a response format
     [reasoning]  calls                         with required calls
@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from state_machines.errors import CompositionError
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.root.parts import Choice, Marker, Optional, Part, Series, Text
 from state_machines.tool_calls.call import ToolSignature
+from state_machines.tool_calls.calls_in_text import calls_in_text
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
 
 TEXT = "text"
@@ -67,6 +69,7 @@ class Calls:
         max_calls: Maximum number of calls; ``None``: no limit.
         sources: The texts that arguments are quoted from, by name.
         additional_properties: That of the arguments' schemas.
+        in_text: Whether JSON in free text that names a tool is a call.
     """
 
     format: ToolFormat
@@ -75,6 +78,7 @@ class Calls:
     max_calls: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     additional_properties: AdditionalProperties = "schema"
+    in_text: bool = False
 
     def part(self, min_calls: int, text: Text | None = None) -> Part:
         """Return the part with at least ``min_calls`` calls and, between them, ``text``."""
@@ -82,12 +86,33 @@ class Calls:
             self.tools,
             min_calls=min_calls,
             max_calls=self.max_calls,
-            options={
-                "sources": self.sources,
-                "additional_properties": self.additional_properties,
-            },
+            options=self._options,
             text=text,
         )
+
+    def as_json(self, calls: Part, excluding: Sequence[str] = ()) -> Part | None:
+        """Return the part with calls as JSON in free text; ``None`` if they are text.
+
+        Args:
+            calls: The calls in the model's own format.
+            excluding: Texts that end the free text.
+        """
+        if not self.in_text:
+            return None
+        return calls_in_text(
+            self.tools,
+            calls,
+            max_calls=self.max_calls if self.format.parallel else 1,
+            options=self._options,
+            excluding=(self.format.start, *(each.start for each in self.format.also), *excluding),
+        )
+
+    @property
+    def _options(self) -> Mapping[str, Any]:
+        return {
+            "sources": self.sources,
+            "additional_properties": self.additional_properties,
+        }
 
 
 def compose_answer(
@@ -159,7 +184,7 @@ def _answer(
     if isinstance(content, Text):
         content = _excluding(content, without)
         ended = replace(content, stop=tuple(dict.fromkeys((*content.stop, *stop))))
-    answer = _delimited(ended, dialect.answer if dialect is not None else NO_DELIMITERS)
+    answer: Part = _delimited(ended, dialect.answer if dialect is not None else NO_DELIMITERS)
     if calls is None:
         return answer
     if calls.min_calls:
@@ -168,26 +193,38 @@ def _answer(
         return Choice(answer, calls.part(1))
     preamble, joint = calls.format.preamble, calls.format.joint
     if calls.format.answer == NO_DELIMITERS and preamble == NO_DELIMITERS:
-        return _text_and_calls(content, calls, stop, interleaved=is_free)
+        return _text_and_calls(content, calls, stop, is_free=is_free)
+    native = calls.part(1)
+    written = calls.as_json(native, stop) if is_free else None
+    if written is not None:
+        stops = (Marker(TEXT, each) for each in stop)
+        free = Series(content, Optional(Choice(*stops, written)))
+        answer = _delimited(free, calls.format.answer)
     # Calls must follow this text, and a stop string would end the answer: it cannot have one.
     said = _delimited(_excluding(content, stop), preamble)
     before = [said, *([Marker(TEXT, joint)] if joint else [])]
-    return Choice(answer, Series(Optional(Series(*before)), calls.part(1)))
+    return Choice(answer, Series(Optional(Series(*before)), native))
 
 
-def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, interleaved: bool) -> Series:
+def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, is_free: bool) -> Series:
     """Return free text and calls after it; then more of both if the format has it."""
     entry = calls.format
-    if interleaved and entry.interleaved:
+    markers = [Marker(TEXT, each) for each in stop]
+    if is_free and entry.interleaved:
         # Text before a call cannot contain a stop string, which would end the answer.
         text = _excluding(text, (entry.start, entry.result.begin, *stop))
-        stops = [Optional(Choice(*(Marker(TEXT, each) for each in stop)))] if stop else []
-        return Series(text, Optional(calls.part(1, text)), *stops)
+        native = calls.part(1, text)
+        stops = [Optional(Choice(*markers))] if markers else []
+        written = calls.as_json(native, (entry.result.begin, *stop))
+        if written is None:
+            return Series(text, Optional(native), *stops)
+        # Calls as JSON end the answer, so only the first text ends with them.
+        return Series(replace(text), Choice(Series(Optional(native), *stops), written))
     text = replace(text, excluding=tuple(t for t in text.excluding if t != entry.start))
-    if not stop:
-        return Series(text, calls.part(0))
-    markers = (Marker(TEXT, each) for each in stop)
-    return Series(text, Optional(Choice(*markers, calls.part(1))))
+    native = calls.part(1)
+    written = calls.as_json(native, stop) if is_free else None
+    options = (*markers, native, *([written] if written is not None else []))
+    return Series(text, Optional(Choice(*options)))
 
 
 def _excluding(text: Text, more: Sequence[str]) -> Text:

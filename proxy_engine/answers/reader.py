@@ -17,10 +17,12 @@ from state_machines.tool_calls.call import (
     CallArguments,
     CallEnd,
     CallId,
+    CallLayout,
     CallStart,
     CallText,
     InputDecoder,
 )
+from state_machines.tool_calls.calls_in_text import NamedArguments
 from state_machines.vocabulary import Vocabulary
 
 from ..checks import reference_token
@@ -59,11 +61,27 @@ class _Call:
     decoder: InputDecoder | None = None
     stream: ArgumentStream | None = None
     end: str = ""
+    closing: str = ""
     is_whole: bool = False
 
     def event(self, kind: Callable[..., Event], **fields: Any) -> Event:
         """Return an event of the call."""
         return kind(part=CALL, index=self.index, id=self.id, **fields)
+
+
+@dataclass(slots=True)
+class _JsonCall:
+    """A call that is written as JSON in text, up to its arguments.
+
+    Attributes:
+        opening: The text before the tool's name.
+        head: The text from the name on.
+        arguments: The arguments, once they have begun.
+    """
+
+    opening: str = ""
+    head: str = ""
+    arguments: CallArguments | None = None
 
 
 class AnswerReader:
@@ -89,6 +107,7 @@ class AnswerReader:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._written: list[tuple[Part, list[str]]] = []
         self._call: _Call | None = None
+        self._json_call = _JsonCall()
         self._value: tuple[str, PartialJson] | None = None
         self.calls: list[ToolCall] = []
 
@@ -106,6 +125,8 @@ class AnswerReader:
             left = self._decoder.decode(b"", final=True)
             if left and self._written:
                 events += self._read(self._written[-1][0], left)
+            if self._json_call.head and self._json_call.arguments is None:
+                events += self._read(Marker(CALL, self._json_call.head), self._json_call.head)
             events += self._end_call(may_be_cut=True)
             events += self._end_value()
         return events
@@ -164,7 +185,7 @@ class AnswerReader:
                     pointer += f"/{counts[part.name]}"
                 counts[part.name] += 1
             if any(texts):
-                is_marker = isinstance(part, Marker)
+                is_marker = isinstance(part, Marker | CallLayout)
                 name = getattr(part, "name", "")
                 parts.append(AnswerPart(name, "".join(texts), is_marker, pointer))
         return tuple(parts)
@@ -175,6 +196,9 @@ class AnswerReader:
         return self._decoder.decode(written.replace(Vocabulary.SPECIAL_MARK, b""))
 
     def _read(self, part: Part, text: str) -> Iterator[Event]:
+        if isinstance(part, NamedArguments):
+            yield from self._named_arguments(part, text)
+            return
         is_new = not self._written or self._written[-1][0] is not part
         if is_new:
             yield from self._end_value()
@@ -195,6 +219,11 @@ class AnswerReader:
                 _of(call).is_whole = _of(call).end == part.text
             case CallStart() | CallText():
                 pass
+            case CallLayout():
+                if self._json_call.arguments is not None:
+                    yield from self._end_call()
+                    self._json_call = _JsonCall()
+                self._json_call.opening += text
             case Marker():
                 yield from self._end_call()
             case Text() if text:
@@ -204,6 +233,24 @@ class AnswerReader:
                 yield from self._structured(part, text, is_new=is_new)
         if call is not None and isinstance(part, _CALL_PARTS):
             call.text.append(text)
+
+    def _named_arguments(self, part: NamedArguments, text: str) -> Iterator[Event]:
+        """Read the name and the arguments of a call as the parts of a call in a tool format."""
+        written = self._json_call
+        if written.arguments is not None:
+            yield from self._read(written.arguments, text)
+            return
+        written.head += text
+        found = part.split(written.head)
+        if found is None:
+            return
+        start, written.arguments, arguments = found
+        yield from self._read(start, start.text)
+        opening = written.opening[written.opening.index("{") :]
+        call = _of(self._call)
+        call.text.insert(0, opening)
+        call.closing = "}" * opening.count("{")
+        yield from self._read(written.arguments, arguments)
 
     def _arguments(self, call: _Call, part: CallArguments, text: str) -> Iterator[Event]:
         if call.arguments is None:
@@ -247,7 +294,13 @@ class AnswerReader:
         elif call.stream is not None and (more := call.stream.end(arguments)):
             yield call.event(ToolCallDelta, arguments=more)
         self.calls.append(
-            ToolCall(call.id, call.name, arguments, "".join(call.text), is_custom=is_custom)
+            ToolCall(
+                call.id,
+                call.name,
+                arguments,
+                "".join((*call.text, call.closing)),
+                is_custom=is_custom,
+            )
         )
         yield call.event(ToolCallFinished, name=call.name, arguments=arguments, is_custom=is_custom)
 
@@ -272,4 +325,6 @@ def _of(call: _Call | None) -> _Call:
 
 
 def _is_value(part: Part) -> TypeGuard[SubState]:
-    return isinstance(part, SubState) and not isinstance(part, CallArguments | CallId)
+    if isinstance(part, CallArguments | CallId | CallLayout):
+        return False
+    return isinstance(part, SubState)

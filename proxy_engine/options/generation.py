@@ -235,6 +235,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether an answer may have several tool calls. No two of them are equal."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
     """Maximum number of tool calls of an answer, with `parallel_tool_calls`."""
+    calls_in_text: bool = False
+    """Whether JSON in free text is a tool call, too, if it begins a line or a Markdown fence and
+    has the name of a tool and the key of its arguments. For models that write calls so."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
     """Report the log-probability of each token and those of this many most likely tokens. All
     tokens are sampled then. No log-probabilities by default."""

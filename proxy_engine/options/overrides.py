@@ -48,6 +48,7 @@ class OptionOverrides(TypedDict, total=False):
     sources: Mapping[str, str] | None
     parallel_tool_calls: bool
     max_tool_calls: int
+    calls_in_text: bool
     logprobs: int | None
     particles: int
     max_retries: int

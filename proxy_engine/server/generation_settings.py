@@ -26,6 +26,7 @@ _OPTIONS = (
     "prefill_step_size",
     "schema_in_prompt",
     "chat_template_kwargs",
+    "calls_in_text",
 )
 # By setting: the field of `CacheOptions`.
 _CACHE_OPTIONS = {
@@ -38,7 +39,7 @@ _CACHE_OPTIONS = {
     "prompt_cache_disk_bytes": "max_disk_bytes",
 }
 # A raw prompt is no conversation, into which these options would write.
-_CONVERSATION_OPTIONS = {"schema_in_prompt", "chat_template_kwargs"}
+_CONVERSATION_OPTIONS = {"schema_in_prompt", "chat_template_kwargs", "calls_in_text"}
 
 # OpenAI's defaults; the second is that of completions.
 _TEMPERATURE = 1.0

@@ -17,6 +17,7 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.configurations import all_configurations, joined
 from state_machines.grammar.deep import forced_step
 from state_machines.grammar.encoding import EncodedText
+from state_machines.grammar.line_starts import TextWithoutHeadings
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Repetition
 from state_machines.grammar.remembered import Remembered
@@ -152,7 +153,10 @@ def _split(state: Node) -> tuple[int, list[EncodedText]]:
 
 def _is_open(lexeme: EncodedText) -> bool:
     """Whether a lexeme is named rather than quoted: too many characters may come first."""
-    return isinstance(lexeme.text, UntilText) or len(_first_characters(lexeme)) > _FEW
+    return (
+        isinstance(lexeme.text, UntilText | TextWithoutHeadings)
+        or len(_first_characters(lexeme)) > _FEW
+    )
 
 
 def _first_characters(lexeme: EncodedText) -> CodePointSet:
@@ -165,7 +169,7 @@ def _first_characters(lexeme: EncodedText) -> CodePointSet:
 
 def _in_words(lexeme: EncodedText) -> Continuation:
     text = lexeme.text
-    if isinstance(text, UntilText):
+    if isinstance(text, UntilText | TextWithoutHeadings):
         ending = "" if text.wanted is None else f" up to {text.wanted!r}"
         return Continuation("free text", f"free text{ending}")
     members = characters_in_words(_first_characters(lexeme))

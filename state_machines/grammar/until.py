@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache, WeakValueLruCache
-from state_machines.grammar.encoding import EncodedText, encoded
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -23,7 +22,6 @@ from state_machines.grammar.node import (
     collect_transitions,
     intern_node,
 )
-from state_machines.grammar.nodes import Concatenation, Union, concatenation, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 
@@ -295,17 +293,6 @@ class UntilText(Node):
             if node is not EMPTY:
                 return node
             max_chars += 1
-
-
-def with_shortest_text(node: Node) -> Node:
-    """Return a node whose free text, if it begins with one, has the fewest characters left."""
-    if isinstance(node, EncodedText) and isinstance(node.text, UntilText):
-        return encoded(node.text.shortest(), node.spelling, node.terminator)
-    if isinstance(node, Concatenation):
-        return concatenation(node.head, with_shortest_text(node.tail))
-    if isinstance(node, Union):
-        return union(map(with_shortest_text, node.members))
-    return node
 
 
 def text_without(

@@ -247,11 +247,11 @@ class FreeTextTokens(LexemeTokens):
         trie: The token trie.
     """
 
-    __slots__ = ("_exits",)
+    __slots__ = ("exits",)
 
     def __init__(self, tokens: TokenSet, exits: Ids, trie: TokenTrie) -> None:
         super().__init__(tokens, trie.children_of(exits), trie)
-        self._exits = exits
+        self.exits = exits
 
     @classmethod
     def of(cls, vertices: Ids, may_end: npt.NDArray[np.bool_], trie: TokenTrie) -> FreeTextTokens:
@@ -269,7 +269,7 @@ class FreeTextTokens(LexemeTokens):
         trie = self._trie
         may_end = np.zeros(trie.size, np.bool_)
         may_end[0] = True
-        may_end[self._exits] = True
+        may_end[self.exits] = True
         children = np.flatnonzero(trie.byte == byte)
         outside = may_end[trie.parent[children]] & ~may_end[children]
         return children[outside].tolist()  # type: ignore[no-any-return]
@@ -288,11 +288,11 @@ class FreeTextTokens(LexemeTokens):
             is_prefix_free: Whether no word of the language begins another one. Then a word that
                 ends too early is no beginning of a longer word.
         """
-        late = self._trie.characters[self._exits] >= min_chars
+        late = self._trie.characters[self.exits] >= min_chars
         tokens = self.tokens
         if is_prefix_free:
-            tokens = without(tokens, self._trie.tokens_at_all(self._exits[~late]))
-        return FreeTextTokens(tokens, self._exits[late], self._trie)
+            tokens = without(tokens, self._trie.tokens_at_all(self.exits[~late]))
+        return FreeTextTokens(tokens, self.exits[late], self._trie)
 
 
 class ClosingQuotes:

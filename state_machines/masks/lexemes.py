@@ -20,12 +20,14 @@ import numpy as np
 from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.grammar.configurations import MAX_PREFIX_BYTES, LexemeSplit
 from state_machines.grammar.encoding import JSON_STRING, RAW, EncodedText, Spelling, encoded
+from state_machines.grammar.line_starts import TextWithoutHeadings
 from state_machines.grammar.node import EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.substring import EncodedQuote
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
+from state_machines.masks.heading_walks import HeadingWalks
 from state_machines.masks.kernel import states_at_vertices
 from state_machines.masks.lexeme_tokens import (
     NO_VERTICES,
@@ -81,6 +83,7 @@ class Lexemes:
         self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_NARROW_LEXEMES)
         self._leads: WeakKeyLruCache[Node, _Leads | None] = WeakKeyLruCache(_NARROW_LEXEMES)
         self._strings = Strings(descents)
+        self._headings = HeadingWalks(descents.trie)
 
     def begins_few_tokens(self, first: int) -> bool:
         """Whether few tokens begin with a byte of a set."""
@@ -114,7 +117,7 @@ class Lexemes:
             leads = self._leads_of(prefix)
             if leads is not None:
                 return self._string(prefix, leads, text)
-        if isinstance(text, UntilText) and spelling is RAW:
+        if isinstance(text, UntilText | TextWithoutHeadings) and spelling is RAW:
             text = self._held(text.near(self._longest_text))
         walk = self._walks.get(text, key)
         if walk is None:
@@ -180,7 +183,7 @@ class Lexemes:
         if leads is not None:
             assert isinstance(head, EncodedQuote)
             return self._quote(leads, head)
-        is_free = isinstance(text, UntilText) and text.max_chars is None
+        is_free = isinstance(text, UntilText | TextWithoutHeadings) and text.max_chars is None
         if is_free and prefix is EPSILON and spelling is RAW and not terminator:
             return self._free_text(text)  # type: ignore[arg-type]
         return self._descend(concatenation(prefix, head))
@@ -214,7 +217,7 @@ class Lexemes:
         beyond = beyond[self._trie.parent[beyond] != 0]
         return LexemeTokens(found.tokens, beyond, self._trie)
 
-    def _free_text(self, text: UntilText) -> LexemeTokens:
+    def _free_text(self, text: UntilText | TextWithoutHeadings) -> LexemeTokens:
         unbounded = text.without_min_chars()
         if unbounded is not text:
             # The lower bound only restricts where the text may end.
@@ -228,6 +231,12 @@ class Lexemes:
             return walk.ending_at(
                 [v for v in walk.vertices_beyond(last) if text.ends_with(self._trie.text(v))]
             )
+        if isinstance(text, TextWithoutHeadings) and text.ends_lines:
+            walk = self._free_walk(text.without_end())
+            return walk.ending_at(self._headings.ends(text, walk.exits))
+        if isinstance(text, TextWithoutHeadings) and not self._headings.may_complete(text):
+            assert isinstance(text.text, UntilText)
+            return self._free_walk(text.text)
         with self._descents.table() as table:
             start = table.number(encoded(text, RAW))
             states = states_at_vertices(table, start, self._trie)
@@ -235,7 +244,7 @@ class Lexemes:
         vertices = np.flatnonzero(states)[1:].astype(np.int32)
         return FreeTextTokens.of(vertices, nullable[states[vertices]], self._trie)
 
-    def _free_walk(self, text: UntilText) -> FreeTextTokens:
+    def _free_walk(self, text: UntilText | TextWithoutHeadings) -> FreeTextTokens:
         node = encoded(text, RAW)
         assert isinstance(node, EncodedText)
         walk = self.walk(EPSILON, node)

@@ -4,6 +4,7 @@ from state_machines.root.attribution import Piece
 from state_machines.root.machine import RootMatcher, RootStateMachine, StructuralTagPart
 from state_machines.root.parts import (
     Choice,
+    LineStart,
     Marker,
     Optional,
     Part,
@@ -19,6 +20,7 @@ from state_machines.root.parts import (
 
 __all__ = [
     "Choice",
+    "LineStart",
     "Marker",
     "Optional",
     "Part",

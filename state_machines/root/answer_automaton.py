@@ -18,6 +18,7 @@ from state_machines.errors import CompositionError
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import reference
+from state_machines.grammar.line_starts import ending_with_line, without_headings
 from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.remembered import Dispatch, SuffixTest, always, remembered
@@ -28,6 +29,7 @@ from state_machines.limits import LIMITS
 from state_machines.root.parts import (
     DistinctSubState,
     DistinctValue,
+    LineStart,
     Marker,
     MarkerPrefixes,
     Part,
@@ -44,6 +46,8 @@ _ANSWER_POSITIONS = 2000
 _DISTINCT_STATES = 256
 """Positions of an answer behind tool calls that are held."""
 
+_UNKNOWN: Skipped = (Marker("unknown", "unknown"),)
+
 # Nodes may outlive their automaton, whose identity may then be reused, so keys hold a number.
 _serial_numbers = itertools.count()
 
@@ -56,11 +60,14 @@ class AutomatonState(NamedTuple):
         is_after_text: Whether free text without a marker at its end precedes it. After such a text
             no other text follows, and no marker that would have ended the text itself.
         values: The values of the distinct sub-states so far.
+        is_at_line: Whether such a text ends at the start of a line, where a :class:`LineStart`
+            follows.
     """
 
     position: Position
     is_after_text: bool = False
     values: frozenset[DistinctValue] = frozenset()
+    is_at_line: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -77,6 +84,8 @@ class Transition:
         skipped_before_marker: Sub-states between the text and the marker.
         prefixes: The proper prefixes of the markers that may end a free text.
         is_distinct: Whether the value of the text must not come again. :meth:`after` adds it.
+        line_target: The state after a text that ends at the start of a line, where a
+            :class:`LineStart` may follow.
     """
 
     part: Part
@@ -88,6 +97,7 @@ class Transition:
     skipped_before_marker: Skipped = ()
     prefixes: MarkerPrefixes | None = None
     is_distinct: bool = False
+    line_target: AutomatonState | None = None
 
     def after(self, text: bytes) -> AutomatonState:
         """Return the state after a text of the part."""
@@ -116,6 +126,7 @@ class AnswerAutomaton:
         self.start = AutomatonState(self._positions.start)
         self._transitions: dict[AutomatonState, tuple[Transition, ...]] = {}
         self._nodes: dict[AutomatonState, Node] = {}
+        self._skipped_to_end: dict[Position, Skipped | None] = {}
         self.number = next(_serial_numbers)
         # States after distinct values: there may be any number of them.
         self._later_transitions: LruCache[AutomatonState, tuple[Transition, ...]] = LruCache(
@@ -183,7 +194,7 @@ class AnswerAutomaton:
         if node is None:
             # A lazy reference, since the states of an unbounded loop form a cycle.
             node = reference(
-                ("Position", self.number, id(position), state.is_after_text, state.values),
+                ("Position", self.number, id(position), *state[1:]),
                 lambda: self._make_node(state),
                 nullable=self.skipped_to_end(position) is not None,
             )
@@ -201,21 +212,31 @@ class AnswerAutomaton:
         """
         if transition.is_distinct:
             return remembered(remainder, _DistinctText(self, transition), text)
-        return concatenation(remainder, self.node(transition.target))
+        node = concatenation(remainder, self.node(transition.target))
+        if transition.line_target is None:
+            return node
+        lines = concatenation(ending_with_line(remainder), self.node(transition.line_target))
+        return union((node, lines))
 
     def skipped_to_end(self, position: Position) -> Skipped | None:
         """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
-        return self._positions.skipped_to_end(position)
+        # Each byte of a free text asks.
+        known = self._skipped_to_end.get(position, _UNKNOWN)
+        if known is _UNKNOWN:
+            known = self._skipped_to_end[position] = self._positions.skipped_to_end(position)
+        return known
 
     def _make_node(self, state: AutomatonState) -> Node:
         node = union(self.node_after(each, each.node) for each in self.transitions(state))
         return node if self.skipped_to_end(state.position) is None else optional(node)
 
     def _find_transitions(self, state: AutomatonState) -> Iterator[Transition]:
-        position, is_after_text, values = state
+        position, is_after_text, values, is_at_line = state
         entries = self._positions.follow(position, is_after_text)
         for entry in entries:
             part = entry.part
+            if is_after_text and isinstance(part, LineStart) != is_at_line:
+                continue
             if isinstance(part, Marker):
                 yield from self._marker_transitions(part, entry, state)
             elif isinstance(part, SubState):
@@ -280,7 +301,8 @@ class AnswerAutomaton:
     ) -> Iterator[Transition]:
         """Yield a free text up to each marker that may end it, and the text without a marker.
 
-        The text cannot begin with a marker among its ``alternatives``.
+        The text cannot begin with a marker among its ``alternatives``. Where a sub-state may follow
+        at the start of a line, the text that ends anywhere may also end there.
         """
         following = self._positions.follow(target, True)
         closing = [
@@ -291,7 +313,10 @@ class AnswerAutomaton:
         strings = [*text.excluding, *(marker.text for marker, _ in closing)]
         excluded_starts = self._positions.leading_texts(alternatives)
         prefixes = MarkerPrefixes(marker.text for marker, _ in closing)
+        lines = [entry.part for entry in following if isinstance(entry.part, LineStart)]
+        headings = union(dict.fromkeys(part.headings for part in lines))
         self._check_text(text, following)
+        free = text_without(strings, text.min_chars, text.max_chars, excluded_starts)
         for marker, entry in closing:
             until = text_until(
                 marker.text, strings, text.min_chars, text.max_chars, excluded_starts
@@ -299,7 +324,7 @@ class AnswerAutomaton:
             if until is not EMPTY:
                 yield Transition(
                     text,
-                    encoded(until, RAW),
+                    encoded(without_headings(until, headings), RAW),
                     self._target_of_marker(entry, values),
                     marker=marker,
                     marker_length=len(marker.text.encode()),
@@ -307,9 +332,13 @@ class AnswerAutomaton:
                     prefixes=prefixes,
                 )
         after_text = AutomatonState(target, True, values)
+        at_line = AutomatonState(target, True, values, is_at_line=True) if lines else None
         if self.skipped_to_end(target) is not None or self.transitions(after_text):
-            free = text_without(strings, text.min_chars, text.max_chars, excluded_starts)
-            yield Transition(text, encoded(free, RAW), after_text, prefixes=prefixes)
+            node = encoded(without_headings(free, headings), RAW)
+            yield Transition(text, node, after_text, prefixes=prefixes, line_target=at_line)
+        elif at_line is not None:
+            node = ending_with_line(encoded(without_headings(free, headings), RAW))
+            yield Transition(text, node, at_line, prefixes=prefixes)
 
     def _check_text(self, text: Text, following: tuple[FollowEntry, ...]) -> None:
         """Raise if a part that follows a text could not be written or not be recognised."""

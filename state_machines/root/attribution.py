@@ -13,12 +13,14 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from state_machines.budgets import spend
+from state_machines.grammar.line_starts import is_line_start, with_shortest_text
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.tokens import begins_with_spelling
-from state_machines.grammar.until import with_shortest_text
 from state_machines.root.answer_automaton import AnswerAutomaton, AutomatonState, Transition
 from state_machines.root.parts import Marker, Part, Text
 from state_machines.root.positions import Skipped
+
+_LINE_FEED = ord("\n")
 
 History: TypeAlias = tuple[tuple[Part, int], ...]
 """Parts in the order they were entered, each with the number of bytes before it."""
@@ -56,6 +58,7 @@ class Attribution:
         """The last bytes of the output, which are not attributed yet."""
         self._length = 0
         """The number of bytes of the whole output."""
+        self._is_behind_line_feed = False
         self._accepted: History | None = None
         """The history of the preferred thread for which the output is complete."""
         self.threads: list[Thread] = []
@@ -93,6 +96,7 @@ class Attribution:
                 byte = text[position : position + 1]
                 moved = [_moved(each, each.node.derivative(byte[0]), byte) for each in threads]
             self._length += read - position
+            self._is_behind_line_feed = text[read - 1] == _LINE_FEED
             position = read
             if position == len(text):
                 moved += spelled
@@ -148,7 +152,14 @@ class Attribution:
                 start = self._length - transition.marker_length
                 history = _entered(history, transition.skipped_before_marker, start)
                 history = (*history, (transition.marker, start))
-            self._enter(transition.after(text), history, seen)
+            target = transition.after(text) if transition.is_distinct else transition.target
+            self._enter(target, history, seen)
+            if (
+                transition.line_target is not None
+                and (self._is_behind_line_feed or node is transition.node)
+                and is_line_start(node)
+            ):
+                self._enter(transition.line_target, history, seen)
 
     def _enter(
         self, state: AutomatonState, history: History, seen: set[tuple[Transition, Node]]

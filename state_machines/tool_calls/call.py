@@ -109,6 +109,22 @@ ANY_IDS = CallIds()
 
 
 @dataclass(frozen=True, eq=False)
+class CallLayout(SubState):
+    """Text around a call that has several spellings.
+
+    Attributes:
+        language: The spellings, over code points.
+    """
+
+    _: KW_ONLY
+    language: Node
+
+    def machine(self) -> StateMachine:
+        """Return the machine of the spellings."""
+        return StateMachine(encoded(self.language, RAW))
+
+
+@dataclass(frozen=True, eq=False)
 class CallStart(Marker):
     """The text before a call's id or arguments. It contains the written name of ``tool``.
 
@@ -214,6 +230,11 @@ class CallArguments(DistinctSubState):
     def count_values(self, limit: int) -> int:
         """Return a lower bound on the number of different arguments, up to a limit."""
         return self._last_compiled().count(limit)
+
+    @property
+    def language(self) -> Node:
+        """The texts of the arguments, in bytes; compiled when it is first needed."""
+        return self._last_compiled().node
 
     @property
     def parser_schema(self) -> Mapping[str, Any]:
