@@ -304,9 +304,14 @@ def nullable(reader: PydanticReader, core: Core) -> Schema:
         return note({"type": "null"}, LEFT_OUT, f"a choice: {error.message}")
 
 
-def subclass(reader: PydanticReader, core: Core) -> Schema:
-    """Classes, which no JSON is read as."""
-    raise PydanticInvalidForJsonSchema("a class is no data")
+_NO_DATA = {"is-subclass": "a class", "callable": "a function"}
+
+
+def no_data(reader: PydanticReader, core: Core) -> Schema:
+    """Classes, functions and instances of other classes, which no JSON is read as."""
+    cls = core.get("cls")
+    what = _NO_DATA.get(core["type"]) or f"an instance of {getattr(cls, '__name__', cls)}"
+    raise PydanticInvalidForJsonSchema(f"{what} is no data")
 
 
 def tagged_union(reader: PydanticReader, core: Core) -> Schema:

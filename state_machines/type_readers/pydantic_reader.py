@@ -317,7 +317,9 @@ ROWS: Mapping[str, Row] = {
     "nullable": containers.nullable,
     "union": containers.union,
     "tagged-union": containers.tagged_union,
-    "is-subclass": containers.subclass,
+    "is-subclass": containers.no_data,
+    "is-instance": containers.no_data,
+    "callable": containers.no_data,
     "chain": containers.chain,
     "lax-or-strict": containers.lax_or_strict,
 }
