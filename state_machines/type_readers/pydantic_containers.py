@@ -34,8 +34,12 @@ _VARIADIC_ITEMS = 8
 
 def closed(reader: PydanticReader, core: Core) -> Schema:
     """Models and typed dicts: other members are dropped or refused, so none is written."""
-    _check_hashable(reader, core)
-    schema = reader.base(core)
+    if reader.is_hashable:
+        _check_hashable(core)
+        with reader.with_hashes(_hashes_fields(core["cls"])):
+            schema = reader.base(core)
+    else:
+        schema = reader.base(core)
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
     if core["type"] == "model":
@@ -69,10 +73,18 @@ def _sets_private_attributes(cls: Any) -> bool:
     return str(function.__module__).startswith("pydantic.")
 
 
-def _check_hashable(reader: PydanticReader, core: Core) -> None:
+def _check_hashable(core: Core) -> None:
     cls = core.get("cls")
-    if reader.is_hashable and (cls is None or cls.__hash__ is None):
+    if cls is None or cls.__hash__ is None:
         raise scalars.unhashable(cls.__name__ if cls else "a typed dict", "a frozen class")
+
+
+def _hashes_fields(cls: Any) -> bool:
+    """Return whether the hash of an instance is that of its fields."""
+    made = getattr(cls, "__dataclass_params__", None)
+    if made is not None:
+        return bool(made.eq and (made.frozen or made.unsafe_hash))
+    return str(getattr(cls.__hash__, "__module__", "")).startswith("pydantic.")
 
 
 def data_class(reader: PydanticReader, core: Core) -> Schema:
@@ -130,7 +142,10 @@ def _key_names(reader: PydanticReader, core: Core) -> Any:
             return False
     if schema.get("type") != "string" and kind.startswith("function-") and "schema" in core:
         return _names_behind_function(reader, core)
-    return _strings(schema)
+    names = _strings(schema)
+    if names is False and kind == "function-plain":
+        return read_by_function(core, {"type": "string"}, canonical=True, hashable=True)
+    return names
 
 
 def _strings(schema: Schema) -> Any:
@@ -139,9 +154,13 @@ def _strings(schema: Schema) -> Any:
         found = [_strings(each) for each in schema["anyOf"]]
         found = [each for each in found if each is not False]
         return True if True in found else {**schema, "anyOf": found} if found else False
+    kind = schema.get("type")
+    if isinstance(kind, list) and "string" in kind:
+        schema = {**schema, "type": "string"}
     if schema == {"type": "string"}:
         return True
-    return schema if schema.get("type") == "string" else False
+    is_text = all(isinstance(value, str) for value in schema.get("enum", [None]))
+    return schema if is_text or schema.get("type") == "string" else False
 
 
 def _names_behind_function(reader: PydanticReader, core: Core) -> Any:

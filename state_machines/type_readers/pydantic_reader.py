@@ -99,6 +99,15 @@ class PydanticReader(GenerateJsonSchema):
         finally:
             self.is_canonical, self.is_hashable = before
 
+    @contextmanager
+    def with_hashes(self, is_hashable: bool) -> Iterator[None]:
+        """Generate schemas of values that have to be hashable or not within a ``with`` block."""
+        before, self.is_hashable = self.is_hashable, is_hashable
+        try:
+            yield
+        finally:
+            self.is_hashable = before
+
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """Remember a choice of a union that is left out; other warnings are not for the caller."""
         if kind == "skipped-choice":
@@ -124,7 +133,7 @@ class PydanticReader(GenerateJsonSchema):
     def generate_inner(self, schema: Core) -> JsonSchemaValue:
         """Return the schema of a part. A function may replace the schema of its input."""
         reference = schema.get("schema_ref") or schema.get("ref")
-        if self.is_hashable and reference and reference not in self._inlined:
+        if (self.is_hashable or self.is_canonical) and reference and reference not in self._inlined:
             # The definition admits values that are not hashable, and several texts of one value.
             self._inlined.add(reference)
             try:
@@ -185,7 +194,8 @@ class PydanticReader(GenerateJsonSchema):
             except PydanticOmit:
                 continue
             except PydanticInvalidForJsonSchema as error:
-                if required:
+                # A default would not be hashable either.
+                if required or self.is_hashable:
                     raise _located(error, f"/properties/{pointer_token(str(path[0]))}") from error
                 lost.append(f"the property {path[0]!r}, which no JSON is read as")
                 continue
