@@ -119,7 +119,10 @@ def _key_names(reader: CoreReader, core: Core) -> Any:
             return False
     if schema.get("type") != "string" and kind.startswith("function-") and "schema" in core:
         return _names_behind_function(reader, core)
-    return _strings(schema)
+    names = _strings(schema)
+    if names is False and kind == "function-plain":
+        return read_by_function(core, {"type": "string"}, is_canonical=True)
+    return names
 
 
 def _strings(schema: Schema) -> Any:
@@ -128,9 +131,13 @@ def _strings(schema: Schema) -> Any:
         found = [_strings(each) for each in schema["anyOf"]]
         found = [each for each in found if each is not False]
         return True if True in found else {**schema, "anyOf": found} if found else False
+    kind = schema.get("type")
+    if isinstance(kind, list) and "string" in kind:
+        schema = {**schema, "type": "string"}
     if schema == {"type": "string"}:
         return True
-    return schema if schema.get("type") == "string" else False
+    is_text = all(isinstance(value, str) for value in schema.get("enum", [None]))
+    return schema if is_text or schema.get("type") == "string" else False
 
 
 def _names_behind_function(reader: CoreReader, core: Core) -> Any:
@@ -314,9 +321,14 @@ def nullable(reader: CoreReader, core: Core) -> Schema:
         return note({"type": "null"}, LEFT_OUT, f"a choice: {error.message}")
 
 
-def subclass(reader: CoreReader, core: Core) -> Schema:
-    """Classes, which no JSON is read as."""
-    raise PydanticInvalidForJsonSchema("a class is no data")
+_NO_DATA = {"is-subclass": "a class", "callable": "a function"}
+
+
+def no_data(reader: CoreReader, core: Core) -> Schema:
+    """Classes, functions and instances of other classes, which no JSON is read as."""
+    cls = core.get("cls")
+    what = _NO_DATA.get(core["type"]) or f"an instance of {getattr(cls, '__name__', cls)}"
+    raise PydanticInvalidForJsonSchema(f"{what} is no data")
 
 
 def tagged_union(reader: CoreReader, core: Core) -> Schema:

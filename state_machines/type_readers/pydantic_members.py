@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any, TypeAlias
 
+from state_machines.type_readers.core_reader import UnreadableError
 from state_machines.type_readers.marks import DEFAULTED, Schema
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -107,6 +108,12 @@ class MemberTree:
             return {"allOf": [self.schema, replace(self, schema=None).written()]}
         if all(isinstance(step, int) for step in self.inner):
             return self._array()
+        if any(isinstance(step, int) for step in self.inner):
+            steps = ", ".join(map(repr, self.inner))
+            raise UnreadableError(
+                f"the steps {steps} of paths of aliases need an array and an object",
+                hint="Give paths that lead into objects or into arrays alone",
+            )
         properties = {str(name): tree.written() for name, tree in self.inner.items()}
         schema: Schema = {"type": "object", "properties": properties}
         required = [str(name) for name, tree in self.inner.items() if tree.is_required]

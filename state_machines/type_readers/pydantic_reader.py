@@ -54,9 +54,8 @@ class PydanticReader(CoreReader):
         self.result = TypeSchema({})
 
     def build_schema_type_to_method(self) -> Any:
-        """Return the functions by kind: those of pydantic with those of the table."""
-        methods = dict(super().build_schema_type_to_method())
-        return methods | {kind: partial(row, self) for kind, row in ROWS.items()}
+        """Return the functions by kind: those of the table, else those of pydantic."""
+        return _Methods(self)
 
     def generate(self, schema: Core, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
         """Return the schema of a type, without marks; its facts are then in ``result``."""
@@ -68,7 +67,7 @@ class PydanticReader(CoreReader):
         if self.is_hashable:
             containers.check_hashable(self.resolved(schema))
         reference = schema.get("schema_ref") or schema.get("ref")
-        if self.is_hashable and reference and reference not in self._inlined:
+        if (self.is_hashable or self.is_canonical) and reference and reference not in self._inlined:
             # The definition admits values that are not hashable, and several texts of one value.
             self._inlined.add(reference)
             try:
@@ -129,7 +128,8 @@ class PydanticReader(CoreReader):
             except PydanticOmit:
                 continue
             except PydanticInvalidForJsonSchema as error:
-                if required:
+                # A default would not be hashable either.
+                if required or self.is_hashable:
                     raise _located(error, f"/properties/{pointer_token(str(path[0]))}") from error
                 lost.append(f"the property {path[0]!r}")
                 continue
@@ -155,6 +155,24 @@ class PydanticReader(CoreReader):
                 for name, _, field in fields
             ]
         )
+
+
+class _Methods(dict[str, Callable[[Any], Any]]):
+    """The functions that describe core schemas, by kind; a type needs few of the fifty kinds."""
+
+    def __init__(self, reader: PydanticReader) -> None:
+        super().__init__()
+        self._reader = reader
+
+    def __missing__(self, kind: str) -> Callable[[Any], Any]:
+        row = ROWS.get(kind)
+        method: Callable[[Any], Any] = (
+            getattr(self._reader, f"{kind.replace('-', '_')}_schema")
+            if row is None
+            else partial(row, self._reader)
+        )
+        self[kind] = method
+        return method
 
 
 class OptionalDefaults(PydanticReader):
@@ -261,7 +279,9 @@ ROWS: Mapping[str, Row] = {
     "nullable": containers.nullable,
     "union": containers.union,
     "tagged-union": containers.tagged_union,
-    "is-subclass": containers.subclass,
+    "is-subclass": containers.no_data,
+    "is-instance": containers.no_data,
+    "callable": containers.no_data,
     "chain": containers.chain,
     "lax-or-strict": containers.lax_or_strict,
 }
