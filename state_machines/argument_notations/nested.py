@@ -75,6 +75,11 @@ class NestedNotation(Notation):
     mark: str
     item: str = "item"
 
+    @property
+    def writes_plain(self) -> bool:
+        """``False``: a value is written only if its text determines its type."""
+        return False
+
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return the members as elements."""
         return "".join(self._element(name, value) for name, value in arguments.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -78,10 +79,25 @@ class Notation(ABC):
     Attributes:
         name: The name of the notation in errors.
         has_json: Whether some of the values are JSON. Only then the option ``whitespace`` applies.
+        plain_names: A pattern of names that the notation can write, other than Python's keywords.
     """
 
     name: str
     has_json: ClassVar[bool] = False
+    plain_names: ClassVar[re.Pattern[str]] = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+    @property
+    def writes_plain(self) -> bool:
+        """Whether the notation can write each property of every plain schema.
+
+        See :mod:`state_machines.json_schema.plain_schemas`.
+        """
+        return True
+
+    @property
+    def is_spelled(self) -> bool:
+        """Whether the language depends on the option ``spell``."""
+        return True
 
     def compile(self, schema: Schema, **options: Any) -> CompiledArguments:
         """Return the language and the reader of the objects that a schema admits.
@@ -93,6 +109,14 @@ class Notation(ABC):
         Raises:
             SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
             UnsupportedSchemaError: The notation cannot write the values of a property.
+            CompositionError: An option is unknown or has a wrong value.
+        """
+        return self._compile(schema, self.checked(options))
+
+    def checked(self, options: Mapping[str, Any]) -> NotationOptions:
+        """Return the options of :meth:`compile`.
+
+        Raises:
             CompositionError: An option is unknown or has a wrong value.
         """
         unknown = [name for name in options if name not in _OPTIONS]
@@ -112,7 +136,11 @@ class Notation(ABC):
                 part=self.name,
                 hint="The option whitespace is for notations that contain JSON",
             )
-        return self._compile(schema, checked)
+        return checked
+
+    def compile_checked(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+        """Return what :meth:`compile` returns for options that are checked."""
+        return self._compile(schema, options)
 
     @abstractmethod
     def write(self, arguments: Mapping[str, Any]) -> str:

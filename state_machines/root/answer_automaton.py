@@ -23,6 +23,7 @@ from state_machines.grammar.nodes import branch, concatenation, literal, optiona
 from state_machines.grammar.remembered import Dispatch, SuffixTest, always, remembered
 from state_machines.grammar.tokens import Spell
 from state_machines.grammar.until import aho_corasick, text_until, text_without
+from state_machines.grammar.word_lists import word_list
 from state_machines.graphs import reachable
 from state_machines.limits import LIMITS
 from state_machines.root.parts import (
@@ -154,6 +155,9 @@ class AnswerAutomaton:
     def _is_exhausted(self, part: DistinctSubState, values: frozenset[DistinctValue]) -> bool:
         """Whether all values of a sub-state have been written."""
         written = sum(value.kind == part.kind for value in values)
+        if not written:
+            # A sub-state without any text is found by its language.
+            return False
         if written < self._counts.get(part, 0):
             return False
         counted = self._counts[part] = part.count_values(2 * written + 1)
@@ -208,7 +212,20 @@ class AnswerAutomaton:
         return self._positions.skipped_to_end(position)
 
     def _make_node(self, state: AutomatonState) -> Node:
-        node = union(self.node_after(each, each.node) for each in self.transitions(state))
+        markers: list[tuple[bytes, Node]] = []
+        others: list[Node] = []
+        for each in self.transitions(state):
+            if isinstance(each.part, Marker):
+                text = self._positions.spelling(each.part).form
+                markers.append((text, self.node(each.target)))
+            else:
+                others.append(self.node_after(each, each.node))
+        if len(markers) == 1:
+            others.append(concatenation(literal(markers[0][0]), markers[0][1]))
+        else:
+            # The heads of hundreds of tools begin alike: they are one sorted list.
+            others.append(word_list(markers))
+        node = union(others)
         return node if self.skipped_to_end(state.position) is None else optional(node)
 
     def _find_transitions(self, state: AutomatonState) -> Iterator[Transition]:
@@ -259,16 +276,9 @@ class AnswerAutomaton:
 
     def _may_come_again(self, part: SubState, position: Position) -> bool:
         """Whether a sub-state of the same kind may follow."""
-        if not isinstance(part, DistinctSubState):
-            return False
-        follow = self._positions.follow
-        positions = reachable(
-            position, lambda each: [entry.target for entry in follow(each, False)]
-        )
-        return any(
-            isinstance(entry.part, DistinctSubState) and entry.part.kind == part.kind
-            for each in positions
-            for entry in follow(each, False)
+        return (
+            isinstance(part, DistinctSubState)
+            and part.kind in self._positions.distinct_kinds(position)
         )
 
     def _text_transitions(

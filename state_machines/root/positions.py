@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from state_machines.errors import CompositionError
@@ -29,6 +30,9 @@ from state_machines.root.parts import (
     leaves,
 )
 from state_machines.vocabulary import Vocabulary
+
+_SPELLERS = 64
+"""Functions that spell texts, of the last vocabularies."""
 
 Skipped: TypeAlias = tuple[Part, ...]
 """Sub-states that stand in the answer and match the empty text, in their order."""
@@ -110,10 +114,13 @@ class Positions:
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str]) -> None:
         self._spell = spell
         self._end_tokens = frozenset(name.encode() for name in end_tokens)
+        self._spell_inside = _inner_speller(spell, self._end_tokens)
         # Parts are compared by identity, also if a caller's subclass defines equality.
         self._known: dict[tuple[int | _Rounds, Position], Position] = {}
         self._delimited: dict[int, Part] = {}
         self._languages: dict[int, Node] = {}
+        self._spellings: dict[int, Spelling] = {}
+        self._kinds: dict[int | Position, frozenset[str]] = {}
         self.machines: list[StateMachine] = []
         """The machines of the sub-states."""
         self._separators: set[int] = set()
@@ -150,19 +157,14 @@ class Positions:
             node = self._languages.setdefault(id(sub_state), machine.start)
         return node
 
-    def _spell_inside(self, text: str) -> bytes:
-        """Return the bytes of a text inside a sub-state.
-
-        An end token ends the output, so its name is written in ordinary tokens there.
-        """
-        form, *specials = self._spell(text).split(Vocabulary.SPECIAL_MARK)
-        for special in specials:
-            is_end = any(special.startswith(name) for name in self._end_tokens)
-            form += special if is_end else Vocabulary.SPECIAL_MARK + special
-        return form
-
     def spelling(self, marker: Marker) -> Spelling:
         """Return the bytes of a marker that no text precedes."""
+        known = self._spellings.get(id(marker))
+        if known is None:
+            known = self._spellings[id(marker)] = self._find_spelling(marker)
+        return known
+
+    def _find_spelling(self, marker: Marker) -> Spelling:
         form = self._spell(marker.text)
         before, mark, name = form.rpartition(Vocabulary.SPECIAL_MARK)
         if marker.continues:
@@ -177,6 +179,36 @@ class Positions:
                     hint="Leave out what follows the token",
                 )
         return spelling
+
+    def distinct_kinds(self, position: Position) -> frozenset[str]:
+        """Return the kinds of the distinct sub-states that may follow a position."""
+        path: list[Position] = []
+        at: Position | None = position
+        while at is not None and at not in self._kinds:
+            path.append(at)
+            at = at.rest
+        kinds = frozenset[str]() if at is None else self._kinds[at]
+        for each in reversed(path):
+            own = self._kinds_in(each.part)
+            kinds = kinds if own <= kinds else kinds | own
+            self._kinds[each] = kinds
+        return kinds
+
+    def _kinds_in(self, part: Part | None) -> frozenset[str]:
+        """Return the kinds of the distinct sub-states in a part."""
+        if isinstance(part, _Undelimited):
+            part = part.part
+        if isinstance(part, _Rounds):
+            if part.max_count == 0:
+                return frozenset()
+            part = part.loop
+        if part is None:
+            return frozenset()
+        known = self._kinds.get(id(part))
+        if known is None:
+            kinds = (each.kind for each in leaves(part) if isinstance(each, DistinctSubState))
+            known = self._kinds[id(part)] = frozenset(kinds)
+        return known
 
     def is_turn(self, marker: Marker) -> bool:
         """Whether a marker ends a turn by special tokens, for which no other tokens count."""
@@ -344,10 +376,30 @@ def speller(special_tokens: Collection[str]) -> Spell:
     """Return a function that spells texts in which the names of special tokens may occur.
 
     A special token has the form that :class:`~state_machines.Vocabulary` gives it. Where several
-    names match, the longest counts.
+    names match, the longest counts. The functions of equal names are one object.
     """
-    if not special_tokens:
-        return str.encode
+    return _speller(frozenset(special_tokens)) if special_tokens else str.encode
+
+
+@lru_cache(maxsize=_SPELLERS)
+def _speller(special_tokens: frozenset[str]) -> Spell:
     names = sorted((name.encode() for name in special_tokens), key=len, reverse=True)
     pattern = re.compile(b"|".join(map(re.escape, names)))
     return lambda text: pattern.sub(lambda name: Vocabulary.SPECIAL_MARK + name[0], text.encode())
+
+
+@lru_cache(maxsize=_SPELLERS)
+def _inner_speller(spell: Spell, end_tokens: frozenset[bytes]) -> Spell:
+    """Return a function that spells texts inside a sub-state.
+
+    An end token ends the output, so its name is written in ordinary tokens there.
+    """
+
+    def spell_inside(text: str) -> bytes:
+        form, *specials = spell(text).split(Vocabulary.SPECIAL_MARK)
+        for special in specials:
+            is_end = any(special.startswith(name) for name in end_tokens)
+            form += special if is_end else Vocabulary.SPECIAL_MARK + special
+        return form
+
+    return spell_inside
