@@ -17,6 +17,9 @@ from state_machines.json_schema.value_syntax import Whitespace
 
 Schema = Mapping[str, Any] | bool
 
+_ORDERS = get_args(PropertyOrder)
+_WHITESPACE = get_args(Whitespace)
+
 INPUT = "input"
 """The only argument of a custom tool, a string."""
 
@@ -43,9 +46,9 @@ class NotationOptions(SchemaOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("property_order", self.property_order, get_args(PropertyOrder))
+        check_choice("property_order", self.property_order, _ORDERS)
         if self.whitespace is not None:
-            check_choice("whitespace", self.whitespace, get_args(Whitespace))
+            check_choice("whitespace", self.whitespace, _WHITESPACE)
 
 
 _OPTIONS = {field.name for field in fields(NotationOptions)}

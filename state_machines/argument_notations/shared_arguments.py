@@ -27,13 +27,13 @@ from state_machines.argument_notations.notation import (
 from state_machines.budgets import uncharged
 from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.lazy import reference
-from state_machines.grammar.node import Node, release
+from state_machines.grammar.node import release
 from state_machines.json_schema.plain_schemas import PlainSchema, plain_schema
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 
-_MACHINES_BETWEEN_RELEASES = 64
-"""Machines of the same arguments after which the states of earlier texts are released."""
+_USERS_BETWEEN_RELEASES = 64
+"""Machines with the same arguments after which the states of earlier texts are released."""
 
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9_.:/@+ -]*")
 """Texts that the words and names of a plain schema may contain."""
@@ -66,17 +66,19 @@ class SharedArguments:
         self._options = options
         self._lock = threading.RLock()
         self._compiled: CompiledArguments | None = None
-        self._machines = 0
+        self._users = 0
         if plain is None:
-            self._node = self.compiled.node
+            self._machine = StateMachine(self.compiled.node)
             return
         empty = notation.write({})
-        self._node = reference(
+        node = reference(
             ("Arguments", next(_serial_numbers)),
             lambda: self.compiled.node,
             nullable=not empty and not plain.has_members,
             min_length=max(1, len(empty) + sum(len(name) + 1 for name in plain.required)),
+            is_deferred=True,
         )
+        self._machine = StateMachine(node)
 
     @property
     def compiled(self) -> CompiledArguments:
@@ -91,11 +93,11 @@ class SharedArguments:
         return self._compiled
 
     def machine(self) -> StateMachine:
-        """Return a machine of the arguments."""
-        self._machines += 1
-        if self._machines % _MACHINES_BETWEEN_RELEASES == 0 and self._compiled is not None:
+        """Return the machine of the arguments, for one more machine that contains them."""
+        self._users += 1
+        if self._users % _USERS_BETWEEN_RELEASES == 0 and self._compiled is not None:
             release((self._compiled.node,))
-        return StateMachine(self._node)
+        return self._machine
 
 
 _SHARED: WeakValueLruCache[Hashable, SharedArguments] = WeakValueLruCache(LIMITS.shared_arguments)

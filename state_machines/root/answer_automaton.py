@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -41,6 +42,9 @@ from state_machines.vocabulary import Vocabulary
 
 _ANSWER_POSITIONS = 2000
 """Positions of an answer that are checked before generation starts."""
+
+_ANSWER_BRANCHES = 64
+"""Transitions of a position that are followed for that. The calls of hundreds of tools are alike."""
 
 _DISTINCT_STATES = 256
 """Positions of an answer behind tool calls that are held."""
@@ -148,7 +152,8 @@ class AnswerAutomaton:
         if found is None:
             found = tuple(self._find_transitions(state))
             if any(self._is_exhausted(part, state.values) for part in self._distinct):
-                found = tuple(each for each in found if self._reaches_end(each.target))
+                known: set[AutomatonState] = set()
+                found = tuple(each for each in found if self._reaches_end(each.target, known))
             self._later_transitions.put(state, found)
         return found
 
@@ -163,12 +168,33 @@ class AnswerAutomaton:
         counted = self._counts[part] = part.count_values(2 * written + 1)
         return written >= counted and self._language(part, values).is_empty
 
-    def _reaches_end(self, start: AutomatonState) -> bool:
-        """Whether the answer can be completed without a sub-state that has no value left."""
-        states = reachable(
-            start, lambda state: [each.target for each in self._find_transitions(state)]
-        )
-        return any(self.skipped_to_end(state.position) is not None for state in states)
+    def _reaches_end(self, start: AutomatonState, known: set[AutomatonState]) -> bool:
+        """Whether the answer can be completed without a sub-state that has no value left.
+
+        Args:
+            start: The state.
+            known: States that are known to reach the end; more are added.
+        """
+        seen = {start}
+        # The states on the way, each with the states after it that are still to be tried.
+        path = [(start, self._following(start))]
+        while path:
+            state, following = path[-1]
+            if state in known or self.skipped_to_end(state.position) is not None:
+                known.update(each for each, _ in path)
+                return True
+            target = next((each for each in following if each not in seen), None)
+            if target is None:
+                path.pop()
+            else:
+                seen.add(target)
+                path.append((target, self._following(target)))
+        return False
+
+    def _following(self, state: AutomatonState) -> Iterator[AutomatonState]:
+        """Yield the states after a state. What ends the calls is listed last, so it comes first."""
+        for each in reversed(list(self._find_transitions(state))):
+            yield each.target
 
     def _language(self, part: SubState, values: frozenset[DistinctValue]) -> Node:
         """Return the texts of a sub-state, without those whose value has come before."""
@@ -188,7 +214,7 @@ class AnswerAutomaton:
             # A lazy reference, since the states of an unbounded loop form a cycle.
             node = reference(
                 ("Position", self.number, id(position), state.is_after_text, state.values),
-                lambda: self._make_node(state),
+                partial(self._make_node, state),
                 nullable=self.skipped_to_end(position) is not None,
             )
             if not state.values:
@@ -367,7 +393,8 @@ class AnswerAutomaton:
         reached: by the completion plan, which precedes every token, or by the mask.
         """
         states = reachable(
-            self.start, lambda state: [each.target for each in self.transitions(state)]
+            self.start,
+            lambda state: [each.target for each in self.transitions(state)[:_ANSWER_BRANCHES]],
         )
         for state in islice(states, _ANSWER_POSITIONS):
             transitions = self.transitions(state)

@@ -144,6 +144,9 @@ class Positions:
 
     def skipped_to_end(self, position: Position) -> Skipped | None:
         """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
+        part = position.part
+        if isinstance(part, Marker) and self.spelling(part) != _END_TOKEN:
+            return None
         # After free text, the entries include what follows the sub-states that may be empty.
         ends = (entry.skipped for entry in self.follow(position, True) if entry.part is None)
         return next(ends, None)
@@ -235,17 +238,23 @@ class Positions:
         part, rest = position.part, position.rest
         if part is None or rest is None:
             yield FollowEntry(None, position)
-            return
+        else:
+            yield from self._entries(part, rest, is_after_text)
+
+    def _entries(self, part: Part, rest: Position, is_after_text: bool) -> Iterator[FollowEntry]:
+        """Yield what can come next at a part that ``rest`` follows. Parts in front get no position."""
         match part:
-            case Series():
-                for inner in reversed(part.parts):
-                    rest = self._position(inner, rest)
+            case Series(parts=()):
                 yield from self.follow(rest, is_after_text)
+            case Series(parts=(first, *others)):
+                for inner in reversed(others):
+                    rest = self._position(inner, rest)
+                yield from self._entries(first, rest, is_after_text)
             case Choice():
                 for option in part.options:
-                    yield from self.follow(self._position(option, rest), is_after_text)
+                    yield from self._entries(option, rest, is_after_text)
             case Optional():
-                yield from self.follow(self._position(part.part, rest), is_after_text)
+                yield from self._entries(part.part, rest, is_after_text)
                 yield from self.follow(rest, is_after_text)
             case Repeat():
                 rounds = _Rounds(part, part.min_count, part.max_count, is_first=True)
@@ -257,20 +266,26 @@ class Positions:
                 if self.spelling(part) == _END_TOKEN:
                     # The end itself is the marker.
                     yield from (each for each in self.follow(rest, True) if each.part is None)
-            case _Undelimited(part=Text() as text):
-                if is_after_text and text.min_chars == 0:
+            case _Undelimited(part=inner) if isinstance(inner, Text):
+                if is_after_text and inner.min_chars == 0:
                     yield from self.follow(rest, True)
                 else:
-                    yield FollowEntry(text, rest)
-            case _Undelimited(part=SubState() as sub_state):
-                yield FollowEntry(sub_state, rest)
-                if is_after_text and self.language(sub_state).nullable:
-                    for entry in self.follow(rest, True):
-                        yield replace(entry, skipped=(sub_state, *entry.skipped))
+                    yield FollowEntry(inner, rest)
+            case _Undelimited(part=SubState() as inner):
+                yield from self._entries_of(inner, rest, is_after_text)
+            case SubState(begin="", end=""):
+                yield from self._entries_of(part, rest, is_after_text)
             case _:
-                yield from self.follow(
-                    self._position(self._with_delimiters(part), rest), is_after_text
-                )
+                yield from self._entries(self._with_delimiters(part), rest, is_after_text)
+
+    def _entries_of(
+        self, sub_state: SubState, rest: Position, is_after_text: bool
+    ) -> Iterator[FollowEntry]:
+        """Yield what can come next at a sub-state without delimiters."""
+        yield FollowEntry(sub_state, rest)
+        if is_after_text and self.language(sub_state).nullable:
+            for entry in self.follow(rest, True):
+                yield replace(entry, skipped=(sub_state, *entry.skipped))
 
     def _follow_of_rounds(
         self, rounds: _Rounds, rest: Position, is_after_text: bool
@@ -294,7 +309,28 @@ class Positions:
 
     def _position(self, part: Part, rest: Position) -> Position:
         key = part if isinstance(part, _Rounds) else id(part)
-        return self._known.setdefault((key, rest), Position(part, rest))
+        known = self._known.get((key, rest))
+        return known or self._known.setdefault((key, rest), Position(part, rest))
+
+    def _can_be_empty(self, part: Part) -> bool:
+        """Whether a part matches the empty text."""
+        match part:
+            case Series(parts=inner):
+                return all(map(self._can_be_empty, inner))
+            case Choice(options=options):
+                return any(map(self._can_be_empty, options))
+            case Optional():
+                return True
+            case Repeat():
+                return part.min_count == 0 or self._can_be_empty(part.part)
+            case Marker():
+                return self.spelling(part) == _END_TOKEN
+            case _Undelimited(part=Text() as text):
+                return text.min_chars == 0
+            case _Undelimited(part=SubState() as sub_state):
+                return self.language(sub_state).nullable
+            case _:
+                return self._can_be_empty(self._with_delimiters(part))
 
     def _check(self, part: Part) -> None:
         match part:
@@ -309,7 +345,7 @@ class Positions:
                     self._check(part.between)
                     separators = (leaf for leaf in leaves(part.between) if isinstance(leaf, Marker))
                     self._separators.update(map(id, separators))
-                if self.skipped_to_end(self._position(part.part, self.end)) is not None:
+                if self._can_be_empty(part.part):
                     raise CompositionError(
                         "a part that can be empty cannot be repeated",
                         part=part_name(part.part),

@@ -165,7 +165,7 @@ class CallArguments(DistinctSubState):
     notation: Notation
     avoid: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    _shared: list[SharedArguments] = field(default_factory=list, init=False, repr=False)
+    _shared: SharedArguments | None = field(default=None, init=False, repr=False)
 
     def machine(self) -> StateMachine:
         """Return the machine of the arguments without special tokens."""
@@ -174,7 +174,7 @@ class CallArguments(DistinctSubState):
     def spelled_machine(self, spell: Spell) -> StateMachine:
         """Return the machine of the arguments."""
         shared = self._share(spell)
-        self._shared[:] = [shared]
+        object.__setattr__(self, "_shared", shared)
         return shared.machine()
 
     def parse(self, text: str) -> dict[str, Any]:
@@ -235,9 +235,11 @@ class CallArguments(DistinctSubState):
 
     def _find_shared(self) -> SharedArguments:
         """Return the arguments of the last machine."""
-        if not self._shared:
-            self._shared.append(self._share(str.encode))
-        return self._shared[-1]
+        shared = self._shared
+        if shared is None:
+            shared = self._share(str.encode)
+            object.__setattr__(self, "_shared", shared)
+        return shared
 
     def _share(self, spell: Spell) -> SharedArguments:
         tool = self.tool
