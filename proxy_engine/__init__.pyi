@@ -63,6 +63,9 @@ from .errors import (
     EngineForkedError as EngineForkedError,
 )
 from .errors import (
+    EventLoopBlockedError as EventLoopBlockedError,
+)
+from .errors import (
     GrammarBudgetError as GrammarBudgetError,
 )
 from .errors import (
@@ -130,6 +133,9 @@ from .errors import (
 )
 from .errors import (
     ToolArgumentsError as ToolArgumentsError,
+)
+from .errors import (
+    ToolFailedError as ToolFailedError,
 )
 from .errors import (
     ToolSchemaError as ToolSchemaError,
@@ -252,3 +258,5 @@ from .transcription.results import (
 from .transcription.results import (
     TranscriptWord as TranscriptWord,
 )
+from .type_reader import Gap as Gap
+from .type_reader import gaps as gaps

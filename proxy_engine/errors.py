@@ -22,6 +22,8 @@
         ├── CompileLimitError               compiling takes too long
         ├── RequestCancelledError           the request was cancelled while it was compiled
         ├── ToolArgumentsError (V)          arguments do not match a tool's parameters
+        ├── ToolFailedError                 a tool reports that it has failed
+        ├── EventLoopBlockedError           a tool needs the event loop that waits for it
         ├── OutputValidationError           complete output that a validator rejects
         ├── BatchError                      requests of a batch failed
         ├── RecordError (V)                 a record of an extraction cannot be read
@@ -34,10 +36,10 @@
             ├── EngineForkedError           the process was forked after an engine was created
             └── DistributedError            a rank of a distributed run has failed
 
-Errors marked (V) are also ``ValueError``s. ``ToolArgumentsError``, ``OutputValidationError``,
-``BatchError``, ``EngineClosedError`` with its subclasses, and ``OutputFileError`` can be raised
-while the model runs, all others before. ``RecordError`` and ``EarlierRunError`` are stored with
-their records and not raised.
+Errors marked (V) are also ``ValueError``s. ``ToolArgumentsError``, ``ToolFailedError``,
+``EventLoopBlockedError``, ``OutputValidationError``, ``BatchError``, ``EngineClosedError`` with its
+subclasses, and ``OutputFileError`` can be raised while the model runs, all others before.
+``RecordError`` and ``EarlierRunError`` are stored with their records and not raised.
 """
 
 from __future__ import annotations
@@ -207,10 +209,12 @@ class InvalidToolError(EngineError, ValueError):
     Attributes:
         tool: The tool's name, if it has one.
         index: Its index in the list of tools, if it is in one.
+        others: The errors of other tools of the same list.
     """
 
     tool: str | None = None
     index: int | None = None
+    others: tuple[InvalidToolError, ...] = ()
 
     def at(self, index: int) -> Self:
         """Return the same error with an index in the list of tools."""
@@ -283,6 +287,21 @@ class ToolArgumentsError(EngineError, ValueError):
 
     tool: str
     arguments: Any
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ToolFailedError(EngineError):
+    """A tool reports that it has failed, with a text for the model.
+
+    Attributes:
+        tool: The tool's name.
+    """
+
+    tool: str
+
+
+class EventLoopBlockedError(EngineError):
+    """A tool needs the event loop of the thread that waits for the tool."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

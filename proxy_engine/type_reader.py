@@ -17,6 +17,7 @@ import pydantic
 
 from state_machines import type_readers
 from state_machines.errors import SchemaError
+from state_machines.type_readers.gaps import Gap
 from state_machines.type_readers.marks import TypeSchema
 from state_machines.type_readers.pydantic_reader import pydantic_schema
 from state_machines.type_readers.recognition import uses_msgspec
@@ -24,6 +25,8 @@ from state_machines.type_readers.recognition import uses_msgspec
 from .checks import read_json, short_repr
 from .errors import InvalidResponseFormatError, MissingExtraError
 from .runtime.extras import import_extra
+
+__all__ = ["Gap", "TypeReader", "gaps", "type_reader"]
 
 T = TypeVar("T")
 
@@ -154,3 +157,24 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
             stacklevel=2,
         )
     return reader
+
+
+def gaps(type: Any) -> tuple[Gap, ...]:
+    """Return the requirements of a type that masks do not guarantee.
+
+    They are those of code, such as a validator, and of the world, such as a file that exists. An
+    answer that violates one raises ``OutputValidationError``; ``max_retries`` asks the model again.
+    Without gaps, every answer is read as a value of the type.
+
+    Args:
+        type: A type, or a ``pydantic.TypeAdapter``.
+
+    Returns:
+        Each requirement with a JSON Pointer into the schema of the type.
+
+    Raises:
+        InvalidResponseFormatError: The library has no schema for the type.
+        SchemaError: No JSON is read as a part of the type.
+        MissingExtraError: The type needs msgspec, which is not installed.
+    """
+    return type_reader(type).described.gaps

@@ -23,7 +23,7 @@
     │   ├── MarkerError                 the vocabulary lacks a marker of a tool format
     │   └── UnwritableTextError         no tokens of the vocabulary write a required text
     ├── CompositionError (V)            parts of an answer that cannot be combined
-    │   └── ToolNameError               a tool format cannot write the name of a tool
+    │   └── ToolNameError               two tools of a request have the same name
     ├── InvalidArgumentError (V)        an argument has a wrong type or value
     ├── MaxTokensTooSmallError (V)      no text fits into ``max_tokens``
     ├── TokenRejectedError              ``advance`` got a token that the mask forbids
@@ -287,7 +287,7 @@ class CompositionError(ProxyError, ValueError):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ToolNameError(CompositionError):
-    """A tool format cannot write the name of a tool, or not distinguish it from another name.
+    """A tool format cannot distinguish the names of two tools.
 
     Attributes:
         part: Name of the tool.
@@ -306,6 +306,10 @@ class InvalidArgumentError(ProxyError, ValueError):
     """
 
     argument: str
+
+
+class ToolSchemaWarning(UserWarning):
+    """A tool format cannot write an optional property of a tool, which is left out of its calls."""
 
 
 def has_surrogate(text: str) -> bool:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from state_machines import SchemaError, StateMachine, Vocabulary
 from state_machines.errors import CompositionError
 from state_machines.root import Part, RootStateMachine, Structured, Text
-from state_machines.tool_calls import Delimiters, ToolFormat
+from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 from state_machines.tool_calls.tool_format import NO_DELIMITERS
 
-from ..errors import InvalidOptionError
+from ..errors import InvalidOptionError, ToolSchemaError
 from ..options.generation import GenerationOptions, ReasoningOptions
-from ..tools import ToolChoice, tool_schema_errors
+from ..tools import Tool, ToolChoice, tool_schema_errors
 from .compile_queue import CompileCache, CompileJob
 from .composition import TEXT, Calls, Reasoning, compose_answer
 from .response_format import ResponseFormat
@@ -89,6 +89,7 @@ class AnswerCompiler:
         has_tools: bool,
         open_reasoning: Delimiters | None,
         draft: Delimiters | None = None,
+        names: CallNames | None = None,
         sources: Mapping[str, str] | None = None,
         job: CompileJob | None = None,
     ) -> Answer:
@@ -102,13 +103,15 @@ class AnswerCompiler:
             has_tools: Whether the prompt describes tools, even if none may be called.
             open_reasoning: The markers of reasoning that the prompt has opened, if it has.
             draft: The texts around a draft before the answer, if there is one.
+            names: The names of the tools as the prompt has them; by default those that the format
+                writes.
             sources: The texts that arguments of tools are quoted from, by name.
             job: The job that the compilation is part of.
 
         Raises:
             CompositionError: The parts cannot be combined.
             MarkerError: The vocabulary lacks a marker of the tool format.
-            ToolNameError: The tool format cannot write a tool's name.
+            ToolNameError: Two tools have the same name.
             ToolSchemaError: The schema of a tool is refused.
             ProxyError: :meth:`CompileJob.run` raised it.
         """
@@ -132,6 +135,7 @@ class AnswerCompiler:
             tool_format if writes_format else None,
             unwanted,
             self._stop_strings(options),
+            names or CallNames(tool_format, choice.tools),
             sources or {},
         )
 
@@ -165,6 +169,7 @@ class _Composition:
     tool_format: ToolFormat | None
     unwanted: tuple[str, ...]
     stop: tuple[str, ...]
+    names: CallNames
     sources: Mapping[str, str]
 
     @property
@@ -172,7 +177,12 @@ class _Composition:
         """Equal for compositions with equal machines, as long as the objects are alive."""
         excluded = self.choice.excluded
         tools = [
-            [tool.name, tool.arguments_schema, excluded.get(tool.name)]
+            [
+                tool.name,
+                self.names.write(tool.name),
+                tool.arguments_schema,
+                excluded.get(tool.name),
+            ]
             for tool in self.choice.tools
         ]
         return (
@@ -192,7 +202,29 @@ class _Composition:
         )
 
     def compile(self, vocabulary: Vocabulary) -> RootStateMachine:
-        """Return the machine of the answer."""
+        """Return the machine of the answer.
+
+        Raises:
+            ToolSchemaError: The schema of a tool is refused. ``others`` has the errors of others.
+            CompositionError: The parts cannot be combined.
+        """
+        try:
+            return self._machine(vocabulary)
+        except ToolSchemaError as error:
+            others = (tool for tool in self.choice.tools if tool.name != error.tool)
+            error.others = tuple(filter(None, (self._refusal(tool, vocabulary) for tool in others)))
+            raise
+
+    def _refusal(self, tool: Tool, vocabulary: Vocabulary) -> ToolSchemaError | None:
+        """Return the error of a tool that is refused by itself."""
+        alone = replace(self, choice=replace(self.choice, tools=(tool,)))
+        try:
+            alone._machine(vocabulary)
+        except ToolSchemaError as error:
+            return error
+        return None
+
+    def _machine(self, vocabulary: Vocabulary) -> RootStateMachine:
         content = self.response.part
         if self.response.machine is not None:
             content = structured_part(self.response)
@@ -202,7 +234,7 @@ class _Composition:
             if self.choice.may_call:
                 calls = Calls(
                     format=self.tool_format,
-                    tools=self.choice.signatures,
+                    tools=self.names.signatures(self.choice.signatures),
                     min_calls=0 if self.choice.may_answer else 1,
                     max_calls=_max_calls(self.choice, self.options),
                     sources=self.sources,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any, TypeGuard
 from state_machines import JsonSchemaStateMachine
 from state_machines.argument_notations import INPUT, JSON
 from state_machines.root import Marker, Part, Piece, SubState, Text
+from state_machines.tool_calls.argument_stream import ArgumentStream
 from state_machines.tool_calls.call import (
     CALL,
     CallArguments,
@@ -57,6 +57,7 @@ class _Call:
     arguments: CallArguments | None = None
     written: list[str] = field(default_factory=list)
     decoder: InputDecoder | None = None
+    stream: ArgumentStream | None = None
     end: str = ""
     is_whole: bool = False
 
@@ -150,7 +151,7 @@ class AnswerReader:
             pointer = None
             if isinstance(part, CallStart):
                 call += 1
-                unwritten_name = part.tool.name
+                unwritten_name = part.tool.written_name
             if unwritten_name and isinstance(part, Marker) and unwritten_name in part.text:
                 unwritten_name = ""
                 pointer = f"/tool_calls/{call}/name"
@@ -211,14 +212,15 @@ class AnswerReader:
             call.id = unique_call_id(written, self._new_id, call.name, self.calls)
             is_custom = part.tool.input is not None
             call.decoder = InputDecoder(part.notation) if is_custom else None
+            if not is_custom and part.notation is not JSON:
+                call.stream = ArgumentStream(part)
             yield call.event(ToolCallStarted, name=call.name, is_custom=is_custom)
         call.written.append(text)
         if call.decoder is not None:
             if more := call.decoder.add(text):
                 yield call.event(ToolInputDelta, input=more)
-        elif text and part.notation is JSON:
-            # Other notations are converted to JSON once they are complete.
-            yield call.event(ToolCallDelta, arguments=text)
+        elif more := call.stream.add(text) if call.stream is not None else text:
+            yield call.event(ToolCallDelta, arguments=more)
 
     def _end_call(self, *, may_be_cut: bool = False) -> Iterator[Event]:
         call, self._call = self._call, None
@@ -242,9 +244,8 @@ class AnswerReader:
         if call.decoder is not None:
             if more := arguments[INPUT].removeprefix(call.decoder.decoded):
                 yield call.event(ToolInputDelta, input=more)
-        elif call.arguments.notation is not JSON:
-            text = json.dumps(arguments, ensure_ascii=False)
-            yield call.event(ToolCallDelta, arguments=text)
+        elif call.stream is not None and (more := call.stream.end(arguments)):
+            yield call.event(ToolCallDelta, arguments=more)
         self.calls.append(
             ToolCall(call.id, call.name, arguments, "".join(call.text), is_custom=is_custom)
         )

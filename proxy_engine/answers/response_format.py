@@ -173,6 +173,8 @@ class ResponseFormatCompiler:
         sources: Callable[[], Mapping[str, str]] = dict,
         additional_properties: AdditionalProperties = "closed",
         excluding: Sequence[Any] = (),
+        *,
+        write_defaults: bool = True,
     ) -> ResponseFormat:
         """Compile a response format of any kind, as part of ``job``.
 
@@ -183,6 +185,7 @@ class ResponseFormatCompiler:
                 quotes.
             additional_properties: That of the machines of schemas.
             excluding: JSON values that answers must not have.
+            write_defaults: Whether properties of a type that have a default are required.
 
         Raises:
             InvalidResponseFormatError: It is of no accepted kind.
@@ -192,7 +195,9 @@ class ResponseFormatCompiler:
         """
         job = job or CompileJob()
         caches = self._machines, self._quoting
-        compilation = _Compilation(*caches, job, sources, additional_properties, excluding)
+        compilation = _Compilation(
+            *caches, job, sources, additional_properties, excluding, write_defaults
+        )
         return compilation.compile(response_format)
 
 
@@ -206,6 +211,7 @@ class _Compilation:
     sources: Callable[[], Mapping[str, str]]
     additional_properties: AdditionalProperties
     excluding: Sequence[Any]
+    write_defaults: bool
 
     def compile(self, response_format: Any) -> ResponseFormat:
         """Compile a response format of any kind."""
@@ -311,7 +317,7 @@ class _Compilation:
         return response
 
     def _type(self, response_format: Any) -> ResponseFormat:
-        reader = type_reader(response_format)
+        reader = type_reader(response_format, write_defaults=self.write_defaults)
         return replace(self._json(reader.schema), parse=type_parser(reader))
 
 
@@ -386,9 +392,10 @@ def type_parser(reader: TypeReader[T], read: Callable[[str], str] = str) -> Call
         reader: The reader of the type.
         read: Returns the JSON text of the answer in an output.
     """
+    gaps = ", ".join(map(str, reader.described.gaps))
     return _checked(
         lambda text: reader.read(read(text)),
-        hint="The type has constraints that its JSON Schema lacks.",
+        hint=f"Masks do not guarantee {gaps}. max_retries asks the model again." if gaps else "",
     )
 
 

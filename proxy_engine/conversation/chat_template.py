@@ -320,6 +320,12 @@ class ChatTemplate:
         between = re.search(r"zqone(\s*)zqtwo", text or "")
         return "\n" if between is None else between[1]
 
+    def writes_call_with(self, text: str) -> bool:
+        """Return whether its text of tools and a call has a text, such as a marker of calls."""
+        tools = {"tools": [_TOOL]} if self.describes_tools else {}
+        calls = _calls() if self.calls is None else self.calls.rewrite(_calls())
+        return text in (self.rendered(calls, **tools) or "")
+
     def rendered(self, messages: Sequence[Mapping[str, Any]], **keywords: Any) -> str | None:
         """Return the text of messages; ``None`` if the template raises or there is none.
 

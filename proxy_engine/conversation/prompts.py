@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-from state_machines.tool_calls import Delimiters, ToolFormat
+from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 
 from ..errors import PromptError
 from .chat_template import chat_template
@@ -112,6 +112,7 @@ class PromptStyle:
         thinking: Value of the template's switch for reasoning, if it has one.
         tools: OpenAI-style definitions.
         tool_format: The format of tools, calls and results that become plain text.
+        names: The names of the tools as the format writes them; ``None``: as they are.
         native_tools: Whether to let the template write tools.
         schema_text: Describes the response format, see :func:`with_schema_text`.
         variables: Further variables of the template.
@@ -122,6 +123,7 @@ class PromptStyle:
     thinking: bool = True
     tools: Sequence[Mapping[str, Any]] = ()
     tool_format: ToolFormat = PLAIN_FORMAT
+    names: CallNames | None = None
     native_tools: bool = True
     schema_text: str = ""
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -226,6 +228,9 @@ class PromptStyle:
     ) -> Any:
         """Return the text or the token ids of messages; with ``control``, the texts are marked."""
         tools, schema_text, variables = self.tools, self.schema_text, self.variables
+        if self.names is not None:
+            tools = list(map(self.names.definition, tools))
+            messages = self.names.messages(messages)
         if control is None:
             turns = list(map(dict, messages))
         else:

@@ -1,7 +1,8 @@
 """Detect a model's tool format and reasoning markers.
 
 The first entry of a table decides whose tokens and texts the vocabulary and the chat template have,
-then mlx-lm's parser. An unknown model is prompted with Hermes' format, in plain text.
+then mlx-lm's parser. An unknown model has Hermes' format. Its chat template describes tools and
+calls only if it writes them in this format; otherwise the prompt does, in plain text.
 """
 
 from __future__ import annotations
@@ -130,7 +131,14 @@ def template_text(tokenizer: TokenizerWrapper) -> str | None:
 
 
 def _detected(tokenizer: TokenizerWrapper) -> ToolFormat:
-    """Return the format by mlx-lm's parser, the vocabulary and the chat template."""
+    return detected_format(tokenizer) or FORMATS[DEFAULT_FORMAT]
+
+
+def detected_format(tokenizer: TokenizerWrapper) -> ToolFormat | None:
+    """Return the format by mlx-lm's parser, the vocabulary and the chat template.
+
+    ``None`` if none of them shows a known format.
+    """
     settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
     parser: str | None = None
     if tokenizer.tool_parser is not None:
@@ -149,7 +157,7 @@ def _detected(tokenizer: TokenizerWrapper) -> ToolFormat:
                 return FORMATS[name]
     by_parser = [entry for entry in FORMATS.values() if parser and entry.parser == parser]
     by_start = [entry for entry in FORMATS.values() if entry.start == tokenizer.tool_call_start]
-    return [*by_parser, *by_start, FORMATS[DEFAULT_FORMAT]][0]
+    return next(iter([*by_parser, *by_start]), None)
 
 
 def _hunyuan_tags(tokenizer: TokenizerWrapper) -> ToolFormat | None:

@@ -252,7 +252,7 @@ class GenerationEngine(EngineProperties):
         loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
         self._core.preparation.request("-", response_format, _last(options))
         generate = partial(self.generate, response_format=response_format, **options)
-        return loop.run(lambda turns, choice: generate(turns, tool_choice=choice))
+        return loop.run(lambda turns, choice: generate(turns, tools=loop.tools, tool_choice=choice))
 
     @overload
     async def arun_tools(
@@ -284,7 +284,9 @@ class GenerationEngine(EngineProperties):
         loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
         await self._core.aprepare("-", response_format, _last(options))
         generate = partial(self.agenerate, response_format=response_format, **options)
-        return await loop.arun(lambda turns, choice: generate(turns, tool_choice=choice))
+        return await loop.arun(
+            lambda turns, choice: generate(turns, tools=loop.tools, tool_choice=choice)
+        )
 
 
 def _tool_loop(

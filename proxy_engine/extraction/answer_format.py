@@ -87,7 +87,8 @@ class AnswerFormat:
             InvalidResponseFormatError: It is free text, or of no kind that ``generate`` accepts.
             InvalidOptionError: There are no such columns, or the properties cannot have quotes.
         """
-        reader, schema = _reader_and_schema(response_format)
+        write_defaults = (options or {}).get("write_defaults", True)
+        reader, schema = _reader_and_schema(response_format, write_defaults=write_defaults)
         is_open = (options or {}).get("additional_properties") == "schema"
         closes = not (is_open or isinstance(response_format, JsonSchemaStateMachine))
         column_schema = closed_schema(schema) if closes else schema
@@ -300,7 +301,7 @@ class AnswerFormat:
         }
 
 
-def _reader_and_schema(given: Any) -> tuple[TypeReader[Any] | None, Any]:
+def _reader_and_schema(given: Any, *, write_defaults: bool) -> tuple[TypeReader[Any] | None, Any]:
     match given:
         case JsonSchemaStateMachine():
             return None, given.schema
@@ -317,7 +318,7 @@ def _reader_and_schema(given: Any) -> tuple[TypeReader[Any] | None, Any]:
             return None, schema
         case bool() | Mapping():
             return None, given
-    reader = type_reader(given)
+    reader = type_reader(given, write_defaults=write_defaults)
     return reader, reader.schema
 
 

@@ -221,6 +221,9 @@ class GenerationOptions(OptionModel, SamplingParameters):
     additional_properties: AdditionalProperties = "closed"
     """`closed`: objects have the properties that the schema of the response format or tool lists,
     and no others where it says nothing about them. `schema`: they may have others."""
+    write_defaults: bool = True
+    """Whether an answer writes the properties of a type that have a default. Otherwise the model
+    may leave them out. In a JSON Schema, `required` decides."""
     sources: Annotated[
         Mapping[str, str] | None,
         PlainValidator(parse_sources, json_schema_input_type=dict[str, str] | None),

@@ -44,6 +44,7 @@ class OptionOverrides(TypedDict, total=False):
     exact_choices: bool
     confidence: bool
     additional_properties: Literal["closed", "schema"]
+    write_defaults: bool
     sources: Mapping[str, str] | None
     parallel_tool_calls: bool
     max_tool_calls: int

@@ -13,7 +13,7 @@ from typing import Any, cast
 from state_machines import StateMachine, Vocabulary
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion import Guard
-from state_machines.tool_calls import Delimiters, ToolFormat
+from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 
 from ..answers.compile_queue import CompileJob, CompileQueue
 from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
@@ -27,6 +27,7 @@ from ..conversation.interaction import Role
 from ..conversation.messages import RawPrompt, to_interactions
 from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle
 from ..conversation.schema_text import MAX_CHARS, schema_text
+from ..conversation.template_format import template_format
 from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
 from ..errors import InvalidOptionError, PromptError
 from ..generation import SamplingHooks
@@ -107,7 +108,8 @@ class Preparation:
             _SCHEMA_TEXTS
         )
         tokenizer = self.loaded.tokenizer
-        self._native_format = format_of(tokenizer)
+        self._native_format = template_format(tokenizer)
+        self._is_format_known = self._native_format is not None
         default = format_of(tokenizer, self.tool_format)
         self._default_dialect = Dialect(default, reasoning_of(tokenizer, default))
 
@@ -162,18 +164,28 @@ class Preparation:
             sources,
             options.additional_properties,
             excluded_values(rejected),
+            write_defaults=options.write_defaults,
         )
         known_tools = resolve_tools(tools)
         choice = ToolChoice.of(tool_choice, known_tools).excluding(excluded_arguments(rejected))
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
         dialect = self._dialect(options)
+        if known_tools and not self._is_format_known:
+            self._is_format_known = True
+            _log.warning(
+                "the chat template writes tool calls in a format that is not known, so tools are "
+                "described in plain text, and calls are written in the format %r",
+                dialect.tool_format.name,
+            )
+        names = CallNames(dialect.tool_format, known_tools)
         schema_text = self._schema_text(response, choice, options) if has_messages else ""
         is_behind_draft = self._is_behind_draft(schema_text, options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
-            tools=[tool.to_function() for tool in known_tools],
+            tools=[tool.to_function() for tool in known_tools if tool.is_described],
             tool_format=dialect.tool_format,
+            names=names,
             # The chat template describes tools in the model's own format only.
             native_tools=dialect.tool_format == self._native_format,
             schema_text="" if is_behind_draft else schema_text,
@@ -207,6 +219,7 @@ class Preparation:
             has_tools=bool(known_tools),
             open_reasoning=opened,
             draft=draft,
+            names=names,
             sources=sources() if tool_sources(choice.tools) else None,
             job=job,
         )

@@ -60,6 +60,7 @@ _MEDIA_LIMITS = {
     "max_audio_seconds": (400, "audio_too_long", "--max-audio-seconds"),
     "allow_urls": (400, "image_url_not_allowed", "--allow-image-urls"),
 }
+_TOO_LONG = "context_length_exceeded"
 # Status, code, and the engine's parameter at fault, by class; the first that fits counts.
 _KINDS: Mapping[type[ProxyError], tuple[int, str, str]] = {
     SchemaError: (400, "invalid_schema", "response_format"),
@@ -72,7 +73,7 @@ _KINDS: Mapping[type[ProxyError], tuple[int, str, str]] = {
     InvalidResponseFormatError: (400, "invalid_response_format", "response_format"),
     InvalidOptionError: (400, "invalid_value", ""),
     MaxTokensTooSmallError: (400, "max_tokens_too_small", "max_tokens"),
-    PromptTooLongError: (400, "context_length_exceeded", "prompt"),
+    PromptTooLongError: (400, _TOO_LONG, "prompt"),
     PromptError: (400, "invalid_prompt", "prompt"),
     MissingExtraError: (503, "missing_extra", ""),
     DraftModelError: (400, "draft_model_mismatch", "draft_model"),
@@ -94,6 +95,7 @@ _FACTS: Mapping[type[ProxyError], Mapping[str, str]] = {
     GrammarBudgetError: {"steps": "budget"},
     MaxTokensTooSmallError: {"needed_tokens": "needed"},
     DraftModelError: {"token_id": "token_id"},
+    PromptTooLongError: {"prompt_tokens": "prompt_tokens", "context_length": "context_length"},
 }
 
 _MAX_PATH = 200
@@ -199,7 +201,12 @@ class ApiError(Exception):
         """Anthropic's envelope."""
         fallback = "api_error" if self.status >= 500 else "invalid_request_error"
         kind = _ANTHROPIC_TYPES.get(self.status, fallback)
-        return {"type": "error", "error": {"type": kind, "message": self.message}}
+        message = self.message
+        if self.code == _TOO_LONG and "prompt_tokens" in self.facts:
+            # The wording by which Anthropic's clients know the error. An answer needs a token.
+            tokens, maximum = self.facts["prompt_tokens"], self.facts["context_length"] - 1
+            message = f"prompt is too long: {tokens} tokens > {maximum} maximum"
+        return {"type": "error", "error": {"type": kind, "message": message}}
 
     @property
     def ollama_body(self) -> dict[str, Any]:

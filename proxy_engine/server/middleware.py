@@ -25,7 +25,7 @@ from ..runtime import process_runtime
 from .errors import INTERNAL_ERROR, ApiError, error_reply, http_error, path_of
 from .settings import ServerSettings
 from .streaming import ClientDisconnectedError
-from .unknown_fields import HEADER
+from .unknown_fields import HEADER, TOOLS_HEADER
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _CLIENT_CLOSED_REQUEST = 499
@@ -49,8 +49,8 @@ class RequestMiddleware:
     """Gives every response an ``X-Request-ID``, counts and logs it, and turns exceptions into 500.
 
     The client's own id is used if it is a plain word. ``scope["state"]["log_fields"]`` is a dict to
-    which request handlers add fields of the log line, ``scope["state"]["ignored_fields"]`` the
-    value of the header that lists ignored fields.
+    which request handlers add fields of the log line, ``scope["state"]["ignored_fields"]`` and
+    ``["ignored_tools"]`` the values of the headers that list ignored fields and tools.
 
     Args:
         app: The application.
@@ -81,6 +81,8 @@ class RequestMiddleware:
                 headers["x-request-id"] = request_id
                 if ignored := scope["state"].get("ignored_fields"):
                     headers[HEADER] = ignored
+                if left_out := scope["state"].get("ignored_tools"):
+                    headers[TOOLS_HEADER] = left_out
             await send(message)
 
         try:
@@ -298,7 +300,7 @@ def middleware_for(
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["X-Request-ID", HEADER],
+            expose_headers=["X-Request-ID", HEADER, TOOLS_HEADER],
         )
         stack.append(cors)
     if settings.api_key is not None:

@@ -8,7 +8,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -145,12 +145,16 @@ class Running(ABC):
         held: Resources that are freed when it is closed.
         metrics: Where to count.
         started: When the request began, as ``time.perf_counter`` has it.
+
+    Attributes:
+        left_out_tools: Why tools of the request are left out, by name.
     """
 
     def __init__(
         self, lease: Lease, answers: int, held: AsyncExitStack, metrics: Metrics, started: float
     ) -> None:
         self.lease = lease
+        self.left_out_tools: Mapping[str, str] = {}
         self._held = held
         self._metrics = metrics
         self._started = started
@@ -184,6 +188,12 @@ class Running(ABC):
     def completion_tokens(self) -> int:
         """The number of tokens so far."""
         return sum(progress.completion_tokens for progress in self._progress)
+
+    @property
+    def prompt_progress(self) -> PromptProgress | None:
+        """The first event of an answer, which counts its prompt, until ``events`` yields it."""
+        event = self._early[0][1] if self._early else None
+        return event if isinstance(event, PromptProgress) else None
 
     async def wait_for_output(self, patience: float) -> None:
         """Wait until the prompt is processed and an answer begins, or for ``patience`` seconds.

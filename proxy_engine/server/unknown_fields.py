@@ -24,6 +24,9 @@ Policy: TypeAlias = Literal["ignore", "reject"]
 HEADER = "X-Ignored-Fields"
 """The response header that lists the ignored fields, separated by commas."""
 
+TOOLS_HEADER = "X-Ignored-Tools"
+"""The response header that lists tools which are left out: ``name;reason="…"``, by commas."""
+
 # A name that contains one of these could constrain the answer, or ask for a call.
 _CONSTRAINT = re.compile(
     "allowed|bad_words|choice|constrain|ebnf|format|function|grammar|guided|json|lark|pattern|regex"
@@ -46,6 +49,7 @@ _REFUSED = {
 _MAX_UNKNOWN = 1000
 _MAX_LISTED = 32
 _MAX_NAME = 80
+_MAX_REASON = 200
 _MAX_LOGGED = 1000
 
 _logger = logging.getLogger(__name__)
@@ -90,6 +94,26 @@ class UnknownFields:
         if ignored:
             request.state.ignored_fields = _listed(ignored)
             self._log(ignored, request.url.path)
+
+    def list_tools(self, request: Request, left_out: Mapping[str, str]) -> None:
+        """List tools that are left out, with the reasons by name.
+
+        The list becomes the header :data:`TOOLS_HEADER` of the response. The log has each tool and
+        reason once.
+        """
+        if not left_out:
+            return
+        names = _listed([*left_out]).split(", ")
+        reasons = [f';reason="{_quoted(reason)}"' for reason in left_out.values()]
+        reasons += [""] * (len(names) - len(reasons))
+        listed = zip(names, reasons[: len(names)], strict=True)
+        request.state.ignored_tools = ", ".join(f"{name}{reason}" for name, reason in listed)
+        for name, reason in left_out.items():
+            key = f"{name[:_MAX_NAME]}: {reason[:_MAX_REASON]}"
+            if key not in self._logged and len(self._logged) < _MAX_LOGGED:
+                self._logged.add(key)
+                fields = {"tool": name[:_MAX_NAME], "reason": reason, "path": request.url.path}
+                _logger.warning("left out a tool", extra={"fields": fields})
 
     def _log(self, ignored: Iterable[str], path: str) -> None:
         for name in (name[:_MAX_NAME] for name in ignored):
@@ -157,3 +181,9 @@ def _listed(names: list[str]) -> str:
         quote(name[:_MAX_NAME], "[].-_$", errors="replace") or '""' for name in names[:_MAX_LISTED]
     ]
     return ", ".join(shown if len(names) <= _MAX_LISTED else [*shown, "..."])
+
+
+def _quoted(reason: str) -> str:
+    """Return a text as the content of a quoted string of a header: ASCII, of bounded length."""
+    text = " ".join(reason.split())[:_MAX_REASON].encode("ascii", "replace").decode()
+    return text.replace("\\", "\\\\").replace('"', '\\"')

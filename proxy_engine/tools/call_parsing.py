@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from state_machines.tool_calls import (
     CALL,
     CallArguments,
+    CallNames,
     ToolFormat,
     UnreadableCall,
     WrittenCall,
@@ -60,7 +62,8 @@ def parse_tool_calls(
     """Return the tool calls of a text that was generated without the grammar of the calls.
 
     Calls may stand between other text. White space may differ from that of the format, and the
-    delimiter of the last call may be missing. Reasoning is part of the text.
+    delimiter of the last call may be missing. Arguments that are a JSON string of their JSON are
+    read. Reasoning is part of the text.
 
     Args:
         text: The text, with special tokens as their names.
@@ -140,6 +143,7 @@ class _Reader:
         self.format = tool_format
         self._tools = {tool.name: tool for tool in resolve_tools(tools)}
         self._reads_any_tool = tools is None
+        self._names = CallNames(tool_format, self._tools.values())
         self._arguments: dict[tuple[str, str], CallArguments] = {}
         self.text: list[str] = []
         self.calls: list[ToolCall] = []
@@ -147,15 +151,16 @@ class _Reader:
 
     def read(self, call: WrittenCall) -> None:
         """Add a call, or an error."""
+        name = self._names.read(call.name)
         try:
-            if self._reads_any_tool and call.name not in self._tools:
-                self._tools[call.name] = Tool(call.name, "", {"type": "object"})
+            if self._reads_any_tool and name not in self._tools:
+                self._tools[name] = Tool(name, "", {"type": "object"})
         except InvalidToolError as error:
             self.refuse(str(error), call.raw)
             return
-        tool = self._tools.get(call.name)
+        tool = self._tools.get(name)
         if tool is None:
-            self.refuse(f"there is no tool {call.name!r}", call.raw)
+            self.refuse(f"there is no tool {name!r}", call.raw)
             return
         try:
             arguments = self._arguments_of(tool, call)
@@ -182,4 +187,17 @@ class _Reader:
                 CALL, tool=signature, schema=signature.parameters, notation=notation
             )
         with tool_schema_errors(tool):
-            return self._arguments[key].parse(call.arguments)
+            return self._arguments[key].parse(_encoded_once(call.arguments))
+
+
+def _encoded_once(arguments: str) -> str:
+    """Return arguments that are JSON within a JSON string as the JSON alone."""
+    text = arguments.strip()
+    if text[:1] == '"' == text[-1:]:
+        try:
+            inner = json.loads(text)
+        except ValueError:
+            return arguments
+        if isinstance(inner, str) and inner.lstrip().startswith("{"):
+            return inner
+    return arguments

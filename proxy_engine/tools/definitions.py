@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import logging
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -29,6 +30,8 @@ from .input_format import input_format_from_dict
 from .msgspec_arguments import ReadArguments, arguments_type, read_arguments
 from .tool import Tool, written
 
+_log = logging.getLogger(__name__)
+
 _KEYS = {"name", "description", "parameters", "strict"}
 # The members that hold the schema, each with the types that tools with it have.
 _TYPES: Mapping[str, tuple[str | None, ...]] = {
@@ -37,7 +40,10 @@ _TYPES: Mapping[str, tuple[str | None, ...]] = {
     "inputSchema": (None, "function"),
 }
 # Members of Anthropic's tools and of the Model Context Protocol that the model does not read.
-_IGNORED = {"cache_control", "title", "annotations", "outputSchema", "icons", "_meta"}
+_IGNORED = {
+    *("cache_control", "title", "annotations", "execution", "icons"),
+    *("outputSchema", "output_schema", "_meta", "meta"),
+}
 _HINT = (
     'A tool is {"type": "function", "function": {"name": …, "description": …, "parameters": …}}, '
     '{"type": "custom", "custom": {"name": …, "description": …, "format": …}}, a pydantic model '
@@ -53,6 +59,8 @@ _STARS: dict[Any, str] = {
 def resolve_tool(source: Any) -> Tool:
     """Return the tool for a ``Tool``, a dict, a function, or a class as ``tool_from_type`` accepts.
 
+    A tool of the package ``mcp`` has no function; see :mod:`proxy_engine.integrations.mcp`.
+
     Raises:
         InvalidToolError: It is none of these, or invalid.
         ToolSchemaError: Its schema is refused.
@@ -63,6 +71,8 @@ def resolve_tool(source: Any) -> Tool:
         return tool_from_dict(source)
     if is_tool_type(source):
         return tool_from_type(source)
+    if isinstance(source, pydantic.BaseModel) and (found := _mcp_members(source)):
+        return tool_from_dict(found)
     if callable(source) and not isinstance(source, type):
         return tool_from_function(source)
     what = f"the class {source.__name__}" if isinstance(source, type) else short_repr(source)
@@ -88,7 +98,8 @@ def tool_from_dict(
     ===================================================================  =====================
 
     ``description`` and ``strict`` may be added. Members that do not concern the model, such as
-    ``cache_control``, have no effect.
+    ``cache_control``, have no effect, and neither have unknown members beside the schema, which are
+    logged. Without a schema, an unknown member is an error, because it may be a misspelt schema.
 
     Args:
         definition: The dict.
@@ -104,7 +115,11 @@ def tool_from_dict(
     if is_custom:
         _refuse_extra(members, {"name", "description", "format"}, "a custom tool")
     elif key is not None and kind in _TYPES[key]:
-        _refuse_extra(members, _KEYS - {"parameters"} | {key})
+        _refuse_extra(
+            {name: members[name] for name in ("name", *_TYPES) if name in members}, {"name", key}
+        )
+        _log_ignored(members, _KEYS - {"parameters"} | {key})
+        members = {name: members[name] for name in (*_KEYS, key) if name in members}
         members["parameters"] = members.pop(key)
     elif key is None and kind == "object":
         schema = {name: value for name, value in members.items() if name not in _KEYS}
@@ -298,6 +313,21 @@ def _refuse_extra(
             tool=_name(members.get("function") or members.get("custom") or members),
             hint=f"Known are {', '.join(map(repr, sorted(known)))}.",
         )
+
+
+def _log_ignored(members: Mapping[str, Any], known: set[str]) -> None:
+    extra = [key for key in members if key not in known and key not in _IGNORED]
+    if extra:
+        names = ", ".join(map(short_repr, extra))
+        _log.info("the tool %r has the unknown %s, which is ignored", _name(members), names)
+
+
+def _mcp_members(source: pydantic.BaseModel) -> dict[str, Any]:
+    """Return the members of a tool of the package ``mcp``; none of another object."""
+    key = next((key for key in ("input_schema", "inputSchema") if hasattr(source, key)), None)
+    if key is None:
+        return {}
+    return {name: getattr(source, name, None) for name in ("name", "description", key)}
 
 
 def _name(members: Any) -> str | None:

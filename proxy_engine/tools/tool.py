@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import jsonschema
 
 from state_machines import StateMachine
-from state_machines.argument_notations import INPUT
+from state_machines.argument_notations import INPUT, JSON
 from state_machines.errors import SchemaError, has_surrogate
 from state_machines.tool_calls import ToolSignature, input_schema
 
@@ -26,7 +26,8 @@ from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
 from ..validation import JsonValidator
 from .input_format import InputFormat, InputSyntax
 
-_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+# 128 is the limit of the Model Context Protocol and of Anthropic; that of OpenAI is 64.
+_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 # Drafts in which `$ref` overrides the keywords beside it.
 _DRAFTS_WITH_LONE_REFERENCES = re.compile(r"draft-0[3-7]/")
@@ -42,7 +43,7 @@ class Tool:
     """A tool that a model may call.
 
     Attributes:
-        name: 1 to 64 ASCII letters, digits, ``_``, ``-`` and ``.``.
+        name: 1 to 128 ASCII letters, digits, ``_``, ``-`` and ``.``.
         description: Text for the model.
         parameters: JSON Schema of the arguments; copied. By default there are none.
         strict: OpenAI's field. Every schema is enforced here.
@@ -51,6 +52,7 @@ class Tool:
             and passed by keyword.
         input: For a custom tool, the format of its input, which is its only argument; ``None`` for
             other tools. The parameters then follow from it.
+        is_described: Whether prompts describe the tool. Otherwise, a message has to.
 
     Raises:
         InvalidToolError: A value is invalid.
@@ -64,6 +66,7 @@ class Tool:
     function: Callable[..., Any] | None = None
     reader: ArgumentReader | None = field(default=None, repr=False, compare=False)
     input: InputFormat | None = None
+    is_described: bool = True
 
     @classmethod
     def from_grammar(
@@ -104,7 +107,7 @@ class Tool:
             raise InvalidToolError(
                 f"{short_repr(self.name)} is not a valid name of a tool",
                 tool=self.name if isinstance(self.name, str) else None,
-                hint="A name is 1 to 64 ASCII letters, digits, '_', '-' and '.'.",
+                hint="A name is 1 to 128 ASCII letters, digits, '_', '-' and '.'.",
             )
         for name, kind in (("description", str), ("strict", bool | None)):
             if not isinstance(getattr(self, name), kind):
@@ -213,6 +216,15 @@ class Tool:
         else:
             result = await asyncio.to_thread(_call, function, value)
         return await result if isawaitable(result) else result
+
+    def check_schema(self) -> None:
+        """Compile the schema of the parameters.
+
+        Raises:
+            ToolSchemaError: The schema is refused.
+        """
+        with tool_schema_errors(self):
+            JSON.compile(self.arguments_schema)
 
     @property
     def signature(self) -> ToolSignature:

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from ..checks import short_repr
+from ..checks import as_list, short_repr
 from ..conversation.content import (
     AudioContent,
     Content,
@@ -26,7 +27,13 @@ from ..conversation.content import (
 )
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, to_interactions
-from ..errors import InvalidOptionError, MediaError, ToolArgumentsError
+from ..errors import (
+    EventLoopBlockedError,
+    InvalidOptionError,
+    MediaError,
+    ToolArgumentsError,
+    ToolFailedError,
+)
 from ..results.generation import GenerationResult
 from ..runtime.tracing import tool_span
 from .choice import ToolChoice, resolve_tools
@@ -35,6 +42,9 @@ from .tool import Tool
 _log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=GenerationResult[Any])
+
+Contents: TypeAlias = tuple[Content, ...]
+"""The result of a call."""
 
 OnTurn: TypeAlias = Callable[[Interaction], None]
 """Called with each new message of a conversation."""
@@ -67,9 +77,10 @@ class ToolRun(Generic[A]):
 class ToolLoop(Generic[A]):
     """Generates, runs the called tools in order, and repeats until the model answers.
 
-    A tool's string result is passed to the model as it is, an image or a recording as content, and
-    another result as JSON. An exception of a tool, arguments that it does not accept, and a medium
-    that the model does not read or that cannot be read are passed as ``{"error": …}``, and the
+    A tool's string result is passed to the model as it is, an image or a recording as content, a
+    list of contents as its parts, and another result as JSON. An exception of a tool, arguments
+    that it does not accept, and a medium that the model does not read or that cannot be read are
+    passed as ``{"error": …}``, and the
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
     A call with the tool and the arguments of an earlier call is not run again: its message has the
@@ -77,7 +88,8 @@ class ToolLoop(Generic[A]):
 
     Args:
         prompt: The prompt.
-        tools: The tools, in any form that ``resolve_tools`` accepts.
+        tools: The tools, in any form that ``resolve_tools`` accepts. A list that changes is read
+            again for each answer.
         tool_choice: The tool choice of the first answer; later answers may call tools or not.
         max_rounds: Maximum number of answers with tool calls. The next answer has tool choice
             ``"none"``, so the loop always ends with an answer.
@@ -113,7 +125,10 @@ class ToolLoop(Generic[A]):
         self._max_rounds = max_rounds
         self._on_turn = on_turn
         self._media = media
-        self._tools = {tool.name: tool for tool in resolve_tools(tools)}
+        self._source = tools
+        self._items = as_list(tools)
+        resolved = resolve_tools(tools if self._items is None else self._items)
+        self._tools = {tool.name: tool for tool in resolved}
         # Checked before a tool runs, since its effects may be irreversible.
         self._choice = ToolChoice.of(tool_choice, self.tools)
         self._conversation = to_interactions(prompt)
@@ -122,7 +137,7 @@ class ToolLoop(Generic[A]):
         self._answered = len(self._conversation)
         self._rounds = 0
         self._pending: list[ToolCall] = []
-        self._outcomes: dict[tuple[str, str], tuple[Content, bool]] = {}
+        self._outcomes: dict[tuple[str, str], tuple[Contents, bool]] = {}
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -171,6 +186,7 @@ class ToolLoop(Generic[A]):
             self._pending, self._is_over = list(calls), True
             return
         self._rounds += 1
+        self._read_tools()
         mode = "none" if self._rounds >= self._max_rounds else "auto"
         self._choice = ToolChoice.of(mode, self.tools)
         for call in calls:
@@ -183,7 +199,7 @@ class ToolLoop(Generic[A]):
                 self._add_result(call, _repeated(content), is_error=is_error, is_repeated=True)
             elif tool is None:
                 unknown = JsonContent({"error": f"there is no tool {call.name!r}"})
-                self._finish(call, unknown, is_error=True)
+                self._finish(call, (unknown,), is_error=True)
             else:
                 yield call, tool
 
@@ -195,9 +211,12 @@ class ToolLoop(Generic[A]):
         try:
             with tool_span(call.name, call.id):
                 yield values
-                content = _content(values[0], self._media)
+                content = _contents(values[0], self._media)
+        except EventLoopBlockedError:
+            # The caller has to mend it, and no later call could succeed.
+            raise
         except Exception as error:
-            content, is_error = _failure(call, error), True
+            content, is_error = (_failure(call, error),), True
         self._finish(call, content, is_error=is_error)
 
     def _refuse_media(self, error: MediaError) -> None:
@@ -211,18 +230,26 @@ class ToolLoop(Generic[A]):
         for turn, has_media in zip(results, media, strict=True):
             if has_media:
                 call = calls[turn.tool_call_id or ""]
-                self._finish(call, _failure(call, error), is_error=True)
+                self._finish(call, (_failure(call, error),), is_error=True)
             else:
                 self._conversation.append(turn)
 
     def _ended(self, result: A) -> ToolRun[A]:
         return ToolRun(result, tuple(self._conversation), self._rounds, tuple(self._pending))
 
-    def _finish(self, call: ToolCall, content: Content, *, is_error: bool) -> None:
+    def _read_tools(self) -> None:
+        """Read the tools again, if the list of them has changed."""
+        items = None if isinstance(self._source, Iterator) else as_list(self._source)
+        known = self._items or []
+        if items is not None and not (len(items) == len(known) and all(map(is_, items, known))):
+            self._items = items
+            self._tools = {tool.name: tool for tool in resolve_tools(items)}
+
+    def _finish(self, call: ToolCall, content: Contents, *, is_error: bool) -> None:
         self._outcomes[_identity(call)] = content, is_error
         self._add_result(call, content, is_error=is_error)
 
-    def _add_result(self, call: ToolCall, content: Content, **flags: bool) -> None:
+    def _add_result(self, call: ToolCall, content: Contents, **flags: bool) -> None:
         metadata = {name: True for name, is_set in flags.items() if is_set}
         self._add(
             Interaction(
@@ -241,6 +268,7 @@ class ToolLoop(Generic[A]):
 
 
 _MEDIA = (ImageContent, AudioContent)
+_PARTS = (TextContent, JsonContent, FileContent, *_MEDIA)
 _REPEATED = "This call was made before, so it was not run again. "
 
 
@@ -248,23 +276,40 @@ def _identity(call: ToolCall) -> tuple[str, str]:
     return call.name, json.dumps(call.arguments, sort_keys=True)
 
 
-def _repeated(content: Content) -> Content:
+def _repeated(contents: Contents) -> Contents:
     """Return the result of an earlier call with a note for the model."""
-    match content:
-        case TextContent(text=text):
-            return TextContent(f"{_REPEATED}Its result: {text}")
-        case JsonContent(value=value):
-            return JsonContent({"note": _REPEATED.strip(), "result": value})
-    return TextContent(f"{_REPEATED}Its result is above.")
+    match contents:
+        case (TextContent(text=text),):
+            return (TextContent(f"{_REPEATED}Its result: {text}"),)
+        case (JsonContent(value=value),):
+            return (JsonContent({"note": _REPEATED.strip(), "result": value}),)
+    return (TextContent(f"{_REPEATED}Its result is above."),)
 
 
 def _failure(call: ToolCall, error: Exception) -> Content:
-    if isinstance(error, ToolArgumentsError):
+    if isinstance(error, ToolArgumentsError | ToolFailedError):
         return JsonContent({"error": str(error)})
     _log.info("tool %r failed", call.name, exc_info=error)
     text = str(error)
     kind = type(error).__name__
     return JsonContent({"error": f"{kind}: {text}" if text else kind})
+
+
+def _contents(value: Any, media: Collection[str]) -> Contents:
+    """Return the parts of a tool's result; raise ``PromptError`` if the model can read none.
+
+    Of several parts, the media that the model does not read become placeholders.
+    """
+    is_list = isinstance(value, list | tuple) and bool(value)
+    if not is_list or not all(isinstance(part, _PARTS) for part in value):
+        return (_content(value, media),)
+    unread = [isinstance(part, _MEDIA) and part.kind not in media for part in value]
+    if all(unread):
+        return (_content(value[0], media),)
+    return tuple(
+        TextContent(f"[1 {part.kind}]") if is_unread else _content(part, media)
+        for part, is_unread in zip(value, unread, strict=True)
+    )
 
 
 def _content(value: Any, media: Collection[str]) -> Content:

@@ -7,10 +7,11 @@ are resolved before there is a grammar, and a property without a writable value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any, Self
 
 from state_machines.argument_notations.notation import (
@@ -19,6 +20,7 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.property_names import PropertyNames, property_pointer
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.encoding import RAW, encoded
@@ -26,17 +28,18 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import contains_word
+from state_machines.grammar.words import contains_word, word_language
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.unique_items import Cardinality
 from state_machines.json_schema.assertions import VALUES_BY_TYPE
 from state_machines.json_schema.compiler import Compilation, Translator
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
-from state_machines.json_schema.schema_copy import pointer_token
 from state_machines.json_schema.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, constant, disjoin
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
+
+NO_ALIASES = PropertyNames()
 
 
 class ArgumentCompiler:
@@ -50,17 +53,28 @@ class ArgumentCompiler:
         compilation: The compilation of the schema, with its tables and budgets.
         evaluator: Evaluates terms to values.
         translator: Translates terms to nodes.
+        names: The properties that are written under other names.
+        left_out: Why optional properties are left out, an error for each.
 
     Raises:
         SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
     """
 
-    def __init__(self, schema: Schema, options: NotationOptions, syntax: ValueSyntax) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        options: NotationOptions,
+        syntax: ValueSyntax,
+        names: PropertyNames = NO_ALIASES,
+    ) -> None:
         if isinstance(schema, Mapping):
             schema = dict(schema)
+        self.names = names
+        self.left_out: list[UnsupportedSchemaError] = []
         self._schema = schema
-        self.parser_schema: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
         self.compilation = compilation = Compilation(schema, options)
+        written = names.write_schema(schema)
+        self.parser_schema: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
         self.evaluator = evaluator = compilation.evaluator
         self.translator = compilation.translator(syntax, options.property_order)
         texts = {}
@@ -113,34 +127,54 @@ class ArgumentCompiler:
             notation: What errors call the notation.
 
         Raises:
-            UnsupportedSchemaError: A listed property cannot be written at all.
+            UnsupportedSchemaError: A required property cannot be written at all.
         """
-        listed = {name: term_of(name) for name in self.property_values}
+        names = self._with_aliased(names)
+        listed = {
+            name: term_of(name) if contains_word(names, name) else FALSE
+            for name in self.property_values
+        }
         shape = ObjectShape(properties=listed, name_rules=_name_rules(names, others))
         term = self._objects_in(self.term, shape)
         with self.compilation.bounded(term):
             for name, writable in listed.items():
-                self._check_property(name, writable, names, notation)
+                terms = self._property_terms(name)
+                if all(self._is_empty(each, writable) for each in terms):
+                    self.left_out.append(self._refusal(name, writable, notation))
+            if self.left_out and self.evaluator.is_empty(term):
+                raise self._required_refusal(listed)
             self.compilation.check(term, f"no arguments of the schema can be written as {notation}")
         return term
 
-    def _check_property(self, name: str, writable: Term, names: Node, notation: str) -> None:
-        pointer = property_pointer(self._schema, name)
-        if not contains_word(names, name):
-            raise UnsupportedSchemaError(
-                f"{notation} cannot write a property called {name!r}",
-                pointer=pointer,
-                keyword="properties",
-                hint="Give the property another name",
-            )
-        terms = self._property_terms(name)
-        if all(self.evaluator.is_empty(self.evaluator.all_of((term, writable))) for term in terms):
-            raise UnsupportedSchemaError(
-                f"{notation} cannot write any value of the property {name!r}",
-                pointer=pointer,
-                keyword="properties",
-                hint="Change its schema, or use another notation",
-            )
+    def _with_aliased(self, names: Node) -> Node:
+        """Return the names that can be written, some of them as aliases."""
+        return union((names, word_language(self.names.aliases))) if self.names else names
+
+    def _is_empty(self, *terms: Term) -> bool:
+        return self.evaluator.is_empty(self.evaluator.all_of(terms))
+
+    def _refusal(self, name: str, writable: Term, notation: str) -> UnsupportedSchemaError:
+        """Return the error of a property without a name or a value that can be written."""
+        what, hint = f"called {name!r}", "Give the property another name"
+        if writable is not FALSE:
+            hint = "Change its schema, or use another notation"
+        return UnsupportedSchemaError(
+            f"{notation} cannot write a property {what}"
+            if writable is FALSE
+            else f"{notation} cannot write any value of the property {name!r}",
+            pointer=property_pointer(self._schema, name),
+            keyword="properties",
+            hint=hint,
+        )
+
+    def _required_refusal(self, listed: Mapping[str, Term]) -> UnsupportedSchemaError:
+        """Return the error of a property without which there are no arguments."""
+        for error, (name, term) in product(self.left_out, listed.items()):
+            if error.pointer == property_pointer(self._schema, name):
+                without = ObjectShape(properties={name: term})
+                if self.evaluator.is_empty(self._objects_in(self.term, without)):
+                    return error
+        return self.left_out[0]
 
     def compiled_values(
         self,
@@ -200,6 +234,7 @@ class ArgumentCompiler:
             self.parser_schema if parser_schema is None else parser_schema,
             lambda arguments: language(*self.for_value(arguments)),
             partial(self.count, term),
+            tuple(self.left_out),
         )
 
     def count(self, term: Term, limit: int) -> int:
@@ -277,55 +312,3 @@ def _name_rules(names: Node, term: Term) -> tuple[NameRule, ...]:
     if names is ANY_TEXT:
         return (NameRule(names, term),)
     return NameRule(names, term), NameRule(complement(names, ANY_CODE_POINT), FALSE)
-
-
-def check_names(schema: Any, is_writable: Callable[[str], bool], notation: str) -> None:
-    """Raise :class:`UnsupportedSchemaError` if a property, at any depth, cannot be written."""
-    for name, pointer, keyword in _properties(schema, ""):
-        if not is_writable(name):
-            raise UnsupportedSchemaError(
-                f"{notation} cannot write a property called {name!r}",
-                pointer=pointer,
-                keyword=keyword,
-                hint="Give the property another name",
-            )
-
-
-def property_pointer(schema: Any, name: str) -> str:
-    """Return the JSON Pointer of the first mention of a property; ``""`` if there is none."""
-    return next((at for known, at, _ in _properties(schema, "") if known == name), "")
-
-
-_BY_NAME = ("$defs", "definitions", "patternProperties", "dependentSchemas", "dependencies")
-_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SINGLE = ("items", "contains", "additionalProperties", "additionalItems", "then", "else")
-
-
-def _properties(schema: Any, pointer: str) -> Iterator[tuple[str, str, str]]:
-    """Yield name, pointer and keyword of the properties of a schema and its subschemas.
-
-    Outer schemas come first. Properties whose schema is ``false`` are left out.
-    """
-    if not isinstance(schema, Mapping):
-        return
-    listed = schema.get("properties")
-    listed = listed if isinstance(listed, Mapping) else {}
-    for name, inner in listed.items():
-        if inner is not False:
-            yield name, f"{pointer}/properties/{pointer_token(name)}", "properties"
-    required = schema.get("required")
-    for index, name in enumerate(required if isinstance(required, list) else ()):
-        if isinstance(name, str) and name not in listed:
-            yield name, f"{pointer}/required/{index}", "required"
-    for keyword in ("properties", *_BY_NAME):
-        inner = schema.get(keyword)
-        if isinstance(inner, Mapping):
-            for name, each in inner.items():
-                yield from _properties(each, f"{pointer}/{keyword}/{pointer_token(name)}")
-    for keyword in (*_LISTS, *_SINGLE):
-        inner = schema.get(keyword)
-        if isinstance(inner, list):
-            for index, each in enumerate(inner):
-                yield from _properties(each, f"{pointer}/{keyword}/{index}")
-        else:
-            yield from _properties(inner, f"{pointer}/{keyword}")

@@ -13,11 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from state_machines.argument_notations.argument_compiler import (
-    ArgumentCompiler,
-    check_names,
-    values_of,
-)
+from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
 from state_machines.argument_notations.literals import read_json_object
 from state_machines.argument_notations.notation import (
     CompiledArguments,
@@ -25,12 +21,14 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.property_names import PropertyNames
 from state_machines.argument_notations.raw_text import PlainMembers, texts_without
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import Node
-from state_machines.grammar.nodes import concatenation, literal
+from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.tokens import Spell
+from state_machines.grammar.words import contains_word, word_language
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, ValueSyntax
@@ -84,33 +82,48 @@ class MarkedNotation(Notation):
         raise ValueError("a brace is not closed")
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        compiler = ArgumentCompiler(schema, options, _MarkedSyntax(self, options.spell))
+        aliases = self.property_names(schema)
+        syntax = _MarkedSyntax(self, options.spell, aliases)
+        compiler = ArgumentCompiler(schema, options, syntax, aliases)
         # The input of a custom tool is read here alone, and braces in it are no brackets.
         braces = () if self.nests or options.input is not None else ("}",)
         texts = texts_without((self.marker, *braces, *self.avoid, *options.avoid))
         names = intersection((self.name_language, texts))
         notation = f"the notation {self.name!r}"
-        values: Term = values_of(texts, names)
-        if self.nests:
-            matches = re.compile(self.names).search
-            check_names(schema, lambda name: bool(matches(name)), notation)
-        else:
+        values: Term = values_of(texts, union((names, word_language(aliases.aliases))))
+        if not self.nests:
             scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
             values = compiler.evaluator.evaluated(scalars)
         return compiler.compiled_values(
-            values, names, notation, lambda text: read_json_object(self.as_json(text))
+            values, names, notation, lambda text: read_json_object(self.as_json(text, aliases))
         )
 
-    def as_json(self, text: str) -> str:
-        """Return the JSON of a text, which must be of the notation."""
+    @property
+    def renames_nested(self) -> bool:  # type: ignore[override]
+        """Whether nested objects can be written, whose names are restricted as well."""
+        return self.nests
+
+    def can_write_name(self, name: str) -> bool:
+        """Return whether a name can be written; see :meth:`Notation.can_write_name`."""
+        return contains_word(self.name_language, name)
+
+    def as_json(self, text: str, names: PropertyNames) -> str:
+        """Return the JSON of a text, which must be of the notation.
+
+        Args:
+            text: The text.
+            names: The properties that are written under other names.
+        """
+
+        def quoted(name: re.Match[str]) -> str:
+            return f"{json.dumps(names.read(name[1]))}:"
+
         pieces = text.split(self.marker)
         if len(pieces) % 2 == 0:
             raise ValueError("unterminated string")
         # Strings are at odd indices.
         pieces[1::2] = map(json.dumps, pieces[1::2])
-        pieces[::2] = (
-            _BARE_NAME.sub(lambda name: f"{json.dumps(name[1])}:", piece) for piece in pieces[::2]
-        )
+        pieces[::2] = (_BARE_NAME.sub(quoted, piece) for piece in pieces[::2])
         return "".join(pieces)
 
     @cached_property
@@ -127,12 +140,11 @@ class _MarkedSyntax(ValueSyntax):
 
     quotes_strings = False
 
-    def __init__(self, notation: MarkedNotation, spell: Spell) -> None:
+    def __init__(self, notation: MarkedNotation, spell: Spell, aliases: PropertyNames) -> None:
         super().__init__(WHITESPACE_LAYOUTS["compact"])
-        self.members = PlainMembers(
-            b":", begin=literal(b"{"), between=literal(b","), end=literal(b"}")
-        )
-        self._notation = notation
+        begin, between, end = map(literal, (b"{", b",", b"}"))
+        self.members = PlainMembers(b":", begin=begin, between=between, end=end, aliases=aliases)
+        self._notation, self._aliases = notation, aliases
         self._spelled = spell(notation.marker)
         self._marker = literal(self._spelled)
 
@@ -143,13 +155,14 @@ class _MarkedSyntax(ValueSyntax):
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a value."""
         plain = text.replace(self._spelled, self._notation.marker.encode())
-        return self._notation.as_json(plain.decode())
+        return self._notation.as_json(plain.decode(), self._aliases)
 
 
 GEMMA4 = MarkedNotation(
     "gemma4",
     marker='<|"|>',
-    names=r"^[A-Za-z0-9_\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af]+$",
+    # The parser reads a name as ``\w+``.
+    names=r"^[\p{L}\p{Nd}_]+$",
     nests=True,
     avoid=("<tool_call|>",),
 )

@@ -161,17 +161,24 @@ class PythonicNotation(Notation):
         raise ValueError("a parenthesis is not closed")
 
     def _compile(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
-        compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.has_json_names])
+        aliases = self.property_names(schema)
+        compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.has_json_names], aliases)
         texts = texts_without(options.avoid)
         values = values_of(texts, texts)
-        matches = re.compile(self.names).search
-        writable = (
-            name for name in compiler.property_values if _is_keyword_name(name) and matches(name)
-        )
+        writable = filter(self.can_write_name, compiler.property_values)
         names = intersection((union((word_language(writable), self.name_language)), texts))
-        return compiler.compiled_values(
-            values, names, "keyword arguments of Python", read_keyword_arguments, _KEYWORD_ARGUMENTS
-        )
+        members = PlainMembers(b"=", between=_COMMA, aliases=aliases)
+
+        def read(text: str) -> dict[str, Any]:
+            return {
+                aliases.read(name): value for name, value in read_keyword_arguments(text).items()
+            }
+
+        return compiler.compiled_values(values, names, "keyword arguments of Python", read, members)
+
+    def can_write_name(self, name: str) -> bool:
+        """Return whether Python accepts a name, and the family's parser reads it."""
+        return _is_keyword_name(name) and re.search(self.names, name) is not None
 
 
 _BRACKETS = re.compile(
@@ -252,7 +259,7 @@ _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|True|False|None', re.DOTALL)
 _JSON_NAMES = {"True": "true", "False": "false", "None": "null"}
 
 
-_KEYWORD_ARGUMENTS = PlainMembers(b"=", between=WHITESPACE_LAYOUTS["json"].comma(0))
+_COMMA = WHITESPACE_LAYOUTS["json"].comma(0)
 _SYNTAXES = {has_json_names: _PythonSyntax(has_json_names) for has_json_names in (False, True)}
 
 _VALUES_BY_NAME = {"true": True, "false": False, "null": None}

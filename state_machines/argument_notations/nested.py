@@ -10,19 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from state_machines.argument_notations.argument_compiler import (
-    ArgumentCompiler,
-    check_names,
-    property_pointer,
-)
+from state_machines.argument_notations.argument_compiler import ArgumentCompiler
 from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.property_names import PropertyNames, property_pointer
 from state_machines.argument_notations.raw_text import (
     NO_LITERAL,
     NOT_NULL,
@@ -74,6 +71,11 @@ class NestedNotation(Notation):
     name: str
     mark: str
     item: str = "item"
+    renames_nested: ClassVar[bool] = True
+
+    def can_write_name(self, name: str) -> bool:
+        """Return whether a name can be written as the name of a tag."""
+        return bool(name) and name[0] != "/" and name == name.strip() and not set(name) & {"<", ">"}
 
     @property
     def writes_plain(self) -> bool:
@@ -146,7 +148,7 @@ class _NestedSyntax(ValueSyntax):
 
     quotes_strings = False
 
-    def __init__(self, notation: NestedNotation, spell: Spell) -> None:
+    def __init__(self, notation: NestedNotation, spell: Spell, names: PropertyNames) -> None:
         super().__init__(WHITESPACE_LAYOUTS["compact"])
 
         def spelled(text: str) -> Node:
@@ -155,7 +157,8 @@ class _NestedSyntax(ValueSyntax):
         self.members = PlainMembers(
             b">",
             before_name=spelled(f"{notation.mark}<"),
-            after_value=lambda name: spelled(notation.closing(name or "")),
+            after_value=lambda name: spelled(notation.closing(names.write(name or ""))),
+            aliases=names,
         )
         opening = spelled(notation.opening(notation.item))
         closing = spelled(notation.closing(notation.item))
@@ -172,12 +175,13 @@ class _NestedCompiler(ArgumentCompiler):
     """Compiles and reads the arguments of one schema."""
 
     def __init__(self, notation: NestedNotation, schema: Schema, options: NotationOptions) -> None:
-        super().__init__(schema, options, _NestedSyntax(notation, options.spell))
+        names = notation.property_names(schema)
+        super().__init__(schema, options, _NestedSyntax(notation, options.spell, names), names)
         self._notation = notation
         self._title = f"the notation {notation.name!r}"
         self._texts = texts_without((notation.mark, *options.avoid))
         self._written: dict[tuple[Term, Term], Evaluated] = {}
-        check_names(schema, _is_name, self._title)
+        self._refused: dict[tuple[str, ...], UnsupportedSchemaError] = {}
 
     def writable_term(self) -> Term:
         """Return the arguments that can be written."""
@@ -187,17 +191,39 @@ class _NestedCompiler(ArgumentCompiler):
             for name in self.property_values:
                 terms = [shape.value_of(name, self.evaluator) for shape in values.objects]
                 if all(map(self.evaluator.is_empty, terms)):
-                    raise self._refused(name)
+                    self._refuse((name,), values)
+            self.left_out += self._refused.values()
+            if self.left_out and self.evaluator.is_empty(term):
+                raise self._cause(values)
             self.compilation.check(term, f"no arguments of the schema fit {self._title}")
             return term
 
-    def _refused(self, name: str) -> UnsupportedSchemaError:
-        return UnsupportedSchemaError(
-            f"{self._title} cannot write any value of the property {name!r}",
-            pointer=property_pointer(self._schema, name),
-            keyword="properties",
+    def _refuse(self, path: tuple[str, ...], found: ValueSet, keyword: str = "properties") -> None:
+        """Record that a property cannot be written.
+
+        Args:
+            path: The names of the property and those above it; the arguments have none.
+            found: Its values that can be written.
+            keyword: The keyword that cannot be satisfied.
+        """
+        what = "some values" if found.has_scalar or found.arrays or found.objects else "any value"
+        if keyword == "uniqueItems":
+            what = "the arrays of different items"
+        error = UnsupportedSchemaError(
+            f"{self._title} cannot write {what} of the property {path[-1]!r}",
+            pointer=property_pointer(self._schema, path[-1]),
+            keyword=keyword,
             hint="Objects have the properties that their schema lists; a value has the types of "
             "its schema, and not both array and object",
+        )
+        self._refused.setdefault(path, error)
+
+    def _cause(self, values: ValueSet) -> UnsupportedSchemaError:
+        """Return the error of a property without which there are no arguments."""
+        required = {name for shape in values.objects for name in shape.required}
+        return next(
+            (error for path, error in self._refused.items() if path[0] in required),
+            self.left_out[0],
         )
 
     def _writable(self, term: Term, read_as: Term, path: tuple[str, ...]) -> Evaluated:
@@ -232,26 +258,26 @@ class _NestedCompiler(ArgumentCompiler):
         found = replace(values, strings=intersection(strings), arrays=(), objects=())
         if readings.arrays and readings.objects:
             if path and not found.has_scalar:
-                raise self._refused(path[-1])
+                self._refuse(path, found)
             return found
         # An empty text is a string where strings are admitted.
         least = 0 if readings.strings.is_empty else 1
-        return replace(
+        unique = [shape for shape in values.arrays if _compares_items(shape)]
+        is_open = [shape for shape in values.objects if path and _is_open(shape)]
+        arrays = (shape for shape in values.arrays if shape not in unique)
+        objects = (shape for shape in values.objects if shape not in is_open)
+        found = replace(
             found,
-            arrays=tuple(self._array(each, readings, least, path) for each in values.arrays),
-            objects=tuple(self._object(each, readings, least, path) for each in values.objects),
+            arrays=tuple(self._array(each, readings, least, path) for each in arrays),
+            objects=tuple(self._object(each, readings, least, path) for each in objects),
         )
+        if path and (unique or is_open):
+            self._refuse(path, found, "uniqueItems" if unique else "properties")
+        return found
 
     def _array(
         self, shape: ArrayShape, readings: ValueSet, least: int, path: tuple[str, ...]
     ) -> ArrayShape:
-        if shape.unique and (shape.max_items is None or shape.max_items > 1):
-            raise UnsupportedSchemaError(
-                f"{self._title} cannot write arrays of different items",
-                pointer=property_pointer(self._schema, path[-1]) if path else "",
-                keyword="uniqueItems",
-                hint="Leave uniqueItems out, or use another format",
-            )
         table = self.evaluator
 
         def item(index: int) -> Evaluated:
@@ -271,8 +297,6 @@ class _NestedCompiler(ArgumentCompiler):
         self, shape: ObjectShape, readings: ValueSet, least: int, path: tuple[str, ...]
     ) -> ObjectShape:
         table, names = self.evaluator, listed_names(shape)
-        if path and not names and shape.max_members != 0 and not _is_closed(shape):
-            raise self._refused(path[-1])
 
         def value(name: str) -> Evaluated:
             read_as = table.any_of(each.value_of(name, table) for each in readings.objects)
@@ -297,7 +321,8 @@ class _NestedCompiler(ArgumentCompiler):
         self, members: Iterable[tuple[str, Element]], values: ValueSet
     ) -> dict[str, Any]:
         table, found = self.evaluator, {}
-        for name, element in members:
+        for written, element in members:
+            name = self.names.read(written)
             if name in found:
                 raise ValueError(f"{name!r} is written twice")
             term = table.any_of(shape.value_of(name, table) for shape in values.objects)
@@ -335,12 +360,15 @@ def is_untyped(values: ValueSet) -> bool:
     )
 
 
-def _is_closed(shape: ObjectShape) -> bool:
-    return any(rule.names is ANY_TEXT and rule.term is FALSE for rule in shape.name_rules)
+def _compares_items(shape: ArrayShape) -> bool:
+    """Whether an array may have two items, which must differ."""
+    return shape.unique and (shape.max_items is None or shape.max_items > 1)
 
 
-def _is_name(name: str) -> bool:
-    return bool(name) and name[0] != "/" and name == name.strip() and not set(name) & {"<", ">"}
+def _is_open(shape: ObjectShape) -> bool:
+    """Whether an object has members, and the schema lists none of them."""
+    is_closed = any(rule.names is ANY_TEXT and rule.term is FALSE for rule in shape.name_rules)
+    return not (listed_names(shape) or shape.max_members == 0 or is_closed)
 
 
 def _read_text(text: str, values: ValueSet) -> Any:

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_args
 
-from state_machines.errors import CompositionError, InvalidArgumentError, check_choice
+from state_machines.argument_notations.property_names import PropertyNames, names_of_properties
+from state_machines.errors import (
+    CompositionError,
+    InvalidArgumentError,
+    UnsupportedSchemaError,
+    check_choice,
+)
 from state_machines.grammar.node import Node
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.compiler import PropertyOrder
@@ -67,6 +73,7 @@ class CompiledArguments:
         spellings: Returns a language whose texts among those of ``node`` are the ones that ``read``
             reads as the given arguments.
         count: Returns a lower bound on the number of different arguments, up to a limit.
+        left_out: Why optional properties of the schema cannot be written, an error for each.
     """
 
     node: Node
@@ -74,6 +81,7 @@ class CompiledArguments:
     parser_schema: Mapping[str, Any]
     spellings: Callable[[Mapping[str, Any]], Node]
     count: Callable[[int], int]
+    left_out: tuple[UnsupportedSchemaError, ...] = ()
 
 
 class Notation(ABC):
@@ -83,10 +91,12 @@ class Notation(ABC):
         name: The name of the notation in errors.
         has_json: Whether some of the values are JSON. Only then the option ``whitespace`` applies.
         plain_names: A pattern of names that the notation can write, other than Python's keywords.
+        renames_nested: Whether the notation restricts the names in nested objects as well.
     """
 
     name: str
     has_json: ClassVar[bool] = False
+    renames_nested: ClassVar[bool] = False
     plain_names: ClassVar[re.Pattern[str]] = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
     @property
@@ -111,7 +121,7 @@ class Notation(ABC):
 
         Raises:
             SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
-            UnsupportedSchemaError: The notation cannot write the values of a property.
+            UnsupportedSchemaError: The notation cannot write the values of a required property.
             CompositionError: An option is unknown or has a wrong value.
         """
         return self._compile(schema, self.checked(options))
@@ -144,6 +154,16 @@ class Notation(ABC):
     def compile_checked(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
         """Return what :meth:`compile` returns for options that are checked."""
         return self._compile(schema, options)
+
+    def can_write_name(self, name: str) -> bool:
+        """Return whether a property of that name can be written as it is."""
+        del name
+        return True
+
+    def property_names(self, schema: Schema) -> PropertyNames:
+        """Return how the properties of a schema are written that cannot be written as they are."""
+        names = names_of_properties(schema)
+        return PropertyNames(names, self.can_write_name, nested=self.renames_nested)
 
     @abstractmethod
     def write(self, arguments: Mapping[str, Any]) -> str:

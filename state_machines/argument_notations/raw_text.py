@@ -15,16 +15,29 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.property_names import PropertyNames
 from state_machines.caches import WeakValueLruCache
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.grammar.boolean import difference, everything, intersection
 from state_machines.grammar.encoding import RAW, encode_set, encoded
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node, intern_node
-from state_machines.grammar.nodes import concatenation, literal, optional, symbols, union
+from state_machines.grammar.nodes import (
+    concatenation,
+    literal,
+    optional,
+    repetition,
+    symbols,
+    union,
+)
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
 from state_machines.grammar.until import text_without
-from state_machines.grammar.words import count_words, word_language
+from state_machines.grammar.words import (
+    contains_word,
+    count_words,
+    without_words,
+    word_language,
+)
 from state_machines.json_schema.value_syntax import MemberSyntax, WhitespaceLayout
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
@@ -77,7 +90,7 @@ NOT_JSON = intersection(
 NO_NULL_NAME = compile_pattern(r"^(?!([Nn][Oo][Nn][Ee]|[Nn][Ii][Ll])$)", search=True)
 """Excludes ``none`` and ``nil`` in lower and upper case."""
 
-NO_NAME_OF_VALUE = intersection(
+_NO_NAME_OF_VALUE = intersection(
     (
         NO_LITERAL,
         NOT_NULL,
@@ -89,7 +102,13 @@ NO_NAME_OF_VALUE = intersection(
         NO_NULL_NAME,
     )
 )
-"""Texts that begin no literal, and are none of the names ``yes``, ``nil`` and ``inf``."""
+_OUTER_SPACE = repetition(symbols(CodePointSet.of(SPACES)), 0, None)
+
+NO_NAME_OF_VALUE = concatenation(
+    _OUTER_SPACE, optional(concatenation(_NO_NAME_OF_VALUE, _OUTER_SPACE))
+)
+"""Texts that begin no literal, and are none of the names ``yes``, ``nil`` and ``inf``, also without
+the white space at their ends."""
 
 
 def texts_without(avoid: Iterable[str]) -> Node:
@@ -123,6 +142,7 @@ class PlainMembers(MemberSyntax):
         between: The text between two members.
         end: The text after all members.
         escapes: Characters and how names have them, the character that begins an escape first.
+        aliases: The properties that are written under other names.
     """
 
     any_name = None
@@ -138,8 +158,10 @@ class PlainMembers(MemberSyntax):
         between: Node = EPSILON,
         end: Node = EPSILON,
         escapes: tuple[tuple[str, str], ...] = (),
+        aliases: PropertyNames | None = None,
     ) -> None:
         super().__init__(WhitespaceLayout(after_name, between), begin, end)
+        self._names = aliases or PropertyNames()
         self.name_begin, self._after_value = before_name, after_value
         self._terminator = terminator
         self._escapes = escapes
@@ -150,12 +172,15 @@ class PlainMembers(MemberSyntax):
 
     def spellings(self, name: str) -> Iterable[bytes]:
         """Return the name and its terminator."""
+        name = self._names.write(name)
         for letter, written in self._escapes:
             name = name.replace(letter, written)
         return (name.encode() + self._terminator,)
 
     def names(self, language: Node) -> Node:
         """Return the spellings of a language of names."""
+        if self._names:
+            language = self._with_aliases(language)
         if not self._escapes:
             return encoded(language, RAW, self._terminator)
         return _escaped_names(language, self._escapes, self._terminator)
@@ -165,7 +190,14 @@ class PlainMembers(MemberSyntax):
         name = text[: -len(self._terminator)].decode()
         for letter, written in reversed(self._escapes):
             name = name.replace(written, letter)
-        return name
+        return self._names.read(name)
+
+    def _with_aliases(self, language: Node) -> Node:
+        """Return a language of names with aliases in place of the renamed ones."""
+        aliases = self._names.aliases
+        plain = without_words(language, (*aliases, *aliases.values()))
+        written = (alias for name, alias in aliases.items() if contains_word(language, name))
+        return union((plain, word_language(written)))
 
 
 class _EscapedNames(Lazy):

@@ -15,7 +15,6 @@ import marshal
 import re
 import threading
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from state_machines.argument_notations.notation import (
@@ -26,6 +25,7 @@ from state_machines.argument_notations.notation import (
 )
 from state_machines.budgets import uncharged
 from state_machines.caches import WeakValueLruCache
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import release
 from state_machines.json_schema.plain_schemas import PlainSchema, plain_schema
@@ -67,7 +67,10 @@ class SharedArguments:
         self._lock = threading.RLock()
         self._compiled: CompiledArguments | None = None
         self._users = 0
+        self.left_out: tuple[UnsupportedSchemaError, ...] = ()
+        """Why optional properties are left out; none of a plain schema is."""
         if plain is None:
+            self.left_out = self.compiled.left_out
             self._machine = StateMachine(self.compiled.node)
             return
         empty = notation.write({})
@@ -133,9 +136,7 @@ def shared_arguments(
     return _SHARED.get(key, make)
 
 
-def _key(
-    notation: Notation, schema: Schema, options: NotationOptions
-) -> tuple[Any, ...] | None:
+def _key(notation: Notation, schema: Schema, options: NotationOptions) -> tuple[Any, ...] | None:
     """Return the key of arguments; ``None`` if they are those of one request alone."""
     own = options.registry, options.sources, options.excluding, options.input
     if any(own) or options.registry is not None or options.input is not None:

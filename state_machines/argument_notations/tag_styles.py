@@ -53,7 +53,6 @@ def _by_attribute(
         closing=f"</{tag}>",
         avoid=avoid,
         names=names,
-        trims=True,
         **options,
     )
 
@@ -107,17 +106,16 @@ def _by_pairs(
     )
 
 
-GLM = _by_pairs("glm", "arg_key", "arg_value", "</tool_call>", gap="\n", trims=True)
+GLM = _by_pairs("glm", "arg_key", "arg_value", "</tool_call>", gap="\n")
 """GLM 4.5 and 4.6: a line each for name and value."""
 
-GLM_COMPACT = _by_pairs("glm-compact", "arg_key", "arg_value", "</tool_call>", trims=True)
+GLM_COMPACT = _by_pairs("glm-compact", "arg_key", "arg_value", "</tool_call>")
 """GLM 4.7 and 5: no white space between the tags."""
 
 LONGCAT = _by_pairs(
     "longcat",
     *("longcat_arg_key", "longcat_arg_value", "</longcat_tool_call>"),
     gap="\n",
-    trims=True,
 )
 """LongCat Flash."""
 

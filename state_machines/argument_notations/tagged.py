@@ -44,6 +44,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.tokens import Spell
+from state_machines.grammar.words import contains_word
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import (
@@ -90,7 +91,8 @@ class TaggedNotation(Notation):
         names: A pattern of the names that can be written.
         between: The text between two members.
         markers: The parts of these texts that may be special tokens.
-        trims: Whether the parser strips white space from values.
+        trims: Whether the parser strips white space from values. Then no raw string has white space
+            at its ends.
         reads_null: Whether the parser reads ``null``, in any case, as null even for a string.
         reads_nullable: Whether ``null`` is null for a property that admits strings and null. Its
             strings are raw.
@@ -191,6 +193,15 @@ class TaggedNotation(Notation):
             spell(piece) if piece in self.markers else piece.encode() for piece in pieces
         )
 
+    @property
+    def trimmed(self) -> TaggedNotation:
+        """The notation for a parser that strips white space from values."""
+        return self if self.trims else replace(self, name=f"{self.name}-trimmed", trims=True)
+
+    def can_write_name(self, name: str) -> bool:
+        """Return whether a name can be written; see :meth:`Notation.can_write_name`."""
+        return contains_word(self.name_language, name)
+
     @cached_property
     def name_language(self) -> Node:
         """The names that can be written, as a language of code points."""
@@ -206,7 +217,7 @@ class _TaggedCompiler(ArgumentCompiler):
 
     def __init__(self, notation: TaggedNotation, schema: Schema, options: NotationOptions) -> None:
         syntax = JSON_SYNTAXES[options.whitespace] if options.whitespace else _OPTIONAL_SPACES
-        super().__init__(schema, options, syntax)
+        super().__init__(schema, options, syntax, notation.property_names(schema))
         self._notation = notation
         self._spell = options.spell
         # The input of a custom tool is no value that a family's parser would convert.
@@ -239,7 +250,8 @@ class _TaggedCompiler(ArgumentCompiler):
             table.evaluated(ValueSet(null=null, strings=raw_texts(self._avoid, self._trims, null)))
             for null in (self._reads_null, True)
         )
-        no_name = replace(ANY_VALUE, strings=intersection((texts, NO_NAME_OF_VALUE)))
+        unnamed = (texts, NO_NAME_OF_VALUE, *[TRIMMED] * self._trims)
+        no_name = replace(ANY_VALUE, strings=intersection(unnamed))
         no_null_name = table.evaluated(replace(ANY_VALUE, strings=NO_NULL_NAME))
         writable: dict[Form, Term] = {
             "json": values,
@@ -261,7 +273,10 @@ class _TaggedCompiler(ArgumentCompiler):
             writable[self._unlisted],
             f"the notation {notation.name!r}",
         )
-        types = {name: {"type": _PARSER_TYPES[form]} for name, form in self._forms.items()}
+        types = {
+            self.names.write(name): {"type": _PARSER_TYPES[form]}
+            for name, form in self._forms.items()
+        }
         # In the spellings of a value the schema still decides which properties are raw.
         return self.compiled(
             term,
@@ -285,6 +300,7 @@ class _TaggedCompiler(ArgumentCompiler):
             after_name=literal(after[1:]),
             after_value=lambda _: literal(end),
             between=literal(notation.between.encode()),
+            aliases=self.names,
         )
 
     def _value_node(self, term: Term, name: str | None) -> Node:
@@ -336,7 +352,8 @@ class _TaggedCompiler(ArgumentCompiler):
         found: list[tuple[str, Any]] = []
         at = 0
         for member in self._notation.members(text, 0):
-            found.append((member[1], self._read_value(*member.groups())))
+            name = self.names.read(member[1])
+            found.append((name, self._read_value(name, member[2])))
             at = member.end()
         if at < len(text):
             raise ValueError(f"no member: {text[at : at + 40]!r}")

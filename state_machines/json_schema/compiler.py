@@ -48,6 +48,7 @@ from state_machines.json_schema.keywords import (
     SchemaReader,
     located_errors,
 )
+from state_machines.json_schema.misplaced import misplaced_hint
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.numbers.number_text import number_language
 from state_machines.json_schema.numbers.same_double import every_spelling
@@ -143,16 +144,18 @@ class Compilation:
         check_reachable(term, self.evaluator, translator.check_distinct)
         if not self.evaluator.is_empty(term):
             return
-        pointer = ""
+        pointer = hint = ""
         # The term may be narrower than the schema.
         if self.evaluator.is_empty(self.term):
-            pointer = smallest_empty_schema(self.root, self.evaluator).pointer
-        hint = "Every value of the whole schema needs a value of this part" if pointer else ""
+            location = smallest_empty_schema(self.root, self.evaluator)
+            pointer, hint = location.pointer, misplaced_hint(location.schema)
         if has_idle_nullable(self.root):
             hint = (
                 "OpenAPI 3.0 defines nullable beside type alone; elsewhere write "
                 '"anyOf": [..., {"type": "null"}]'
             )
+        if pointer and not hint:
+            hint = "Every value of the whole schema needs a value of this part"
         raise UnsatisfiableSchemaError(unsatisfiable, pointer=pointer, hint=hint)
 
 

@@ -146,10 +146,10 @@ class _Reader:
             return len(names) == 1 and self._reference(schema["$ref"])
         if "anyOf" in names:
             return len(names) == 1 and self._branches(schema["anyOf"], depth)
-        if "enum" in names or "const" in names:
-            return names <= {"enum", "type"} and _is_enum(schema.get("enum"), schema.get("type")) or (
-                names <= {"const", "type"} and _is_enum([schema.get("const")], schema.get("type"))
-            )
+        for keyword in ("enum", "const"):
+            if keyword in names:
+                values = schema["enum"] if keyword == "enum" else [schema["const"]]
+                return names <= {keyword, "type"} and _is_enum(values, schema.get("type"))
         for name in names:
             check = _CHECKS.get(name)
             if check is None:
@@ -279,9 +279,7 @@ _CHECKS: Mapping[str, Callable[[_Reader, dict[str, Any], int], bool]] = {
     **dict.fromkeys(("minItems", "maxItems"), _Reader.item_counts),
     "uniqueItems": _Reader.unique_items,
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _Reader.strings),
-    **dict.fromkeys(
-        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _Reader.bounds
-    ),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _Reader.bounds),
 }
 
 

@@ -8,7 +8,6 @@ language       texts
 ``int``        ``-?`` digits without leading zeros, at most 308
 ``float``      what ``repr`` writes without an exponent, at most 15 significant digits
 ``bool``       ``true``, ``false``
-``none``       ``null``
 ``decimal``    plain decimals without leading zeros; ``NaN`` and ``Infinity`` if allowed
 ``fraction``   digits, and a denominator or digits behind a point
 ``complex``    a real part, an imaginary part with ``j``, or both
@@ -18,8 +17,8 @@ language       texts
 Left out, although read: white space around a number, ``+``, ``_`` between digits, leading zeros,
 ``1.0`` as an integer, exponents, ``1`` and ``yes`` as Booleans, and digits of other scripts.
 
-Different texts of ``int``, ``float``, ``bool`` and ``none`` are different values, and are written
-back as they are. Of the others this is so with ``canonical``.
+Different texts of ``int``, ``float`` and ``bool`` are different values, and are written back as
+they are. Of the others this is so with ``canonical``. Neither library reads ``None`` from a key.
 """
 
 from __future__ import annotations
@@ -110,11 +109,6 @@ def _numbers(
 def bool_() -> Node:
     """Return the texts of Booleans."""
     return word_language(("true", "false"))
-
-
-def none() -> Node:
-    """Return the text of ``None``, which msgspec reads and writes as a key."""
-    return word_language(("null",))
 
 
 def decimal(

@@ -14,7 +14,6 @@ from state_machines.reader_languages import (
     addresses,
     durations,
     encodings,
-    json_texts,
     numerals,
     temporal,
     texts,
@@ -40,12 +39,10 @@ LANGUAGES: Mapping[str, Callable[..., Node]] = {
     "int": numerals.int_,
     "float": numerals.float_,
     "bool": numerals.bool_,
-    "none": numerals.none,
     "decimal": numerals.decimal,
     "fraction": numerals.fraction,
     "complex": numerals.complex_,
     "bytesize": numerals.byte_size,
-    "json": json_texts.json,
 }
 """The languages by name. Each takes its arguments by keyword, all of them optional."""
 
@@ -70,6 +67,10 @@ def reader_language(spec: Mapping[str, Any]) -> Node:
         InvalidSchemaError: No language has the name, or it has no such argument or value.
         PatternError: A pattern cannot be compiled.
     """
+    return _COMPILED.get(json.dumps(spec, sort_keys=True), lambda: _compile(spec))
+
+
+def _compile(spec: Mapping[str, Any]) -> Node:
     name = spec.get(_LANGUAGE)
     make = LANGUAGES.get(name) if isinstance(name, str) else None
     if make is None:
@@ -83,7 +84,7 @@ def reader_language(spec: Mapping[str, Any]) -> Node:
             hint = f"Its arguments are {', '.join(known)}" if known else "It has no arguments"
             raise InvalidSchemaError(f"the language {name!r} has no argument {key!r}", hint=hint)
     try:
-        return _COMPILED.get(json.dumps(spec, sort_keys=True), lambda: make(**arguments))
+        return make(**arguments)
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, ProxyError):
             raise

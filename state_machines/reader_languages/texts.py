@@ -14,9 +14,8 @@ at the end, so that it decides about neither the pattern nor the length.
 from __future__ import annotations
 
 from functools import lru_cache
-from inspect import signature
 from string import ascii_lowercase, ascii_uppercase, digits
-from typing import Any, Literal
+from typing import Literal
 from zoneinfo import available_timezones
 
 from state_machines.grammar.boolean import intersection
@@ -24,7 +23,7 @@ from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
 from state_machines.grammar.words import word_language
-from state_machines.regex import compile_pattern
+from state_machines.regex import PatternDialect, compile_pattern
 from state_machines.regex.unicode_classes import property_set
 
 WHITE_SPACE = CodePointSet(
@@ -37,7 +36,6 @@ WHITE_SPACE = CodePointSet(
 """The characters that pydantic strips: the property ``White_Space``."""
 
 _ASCII = code_points(0, 0x7F)
-_HAS_DIALECTS = "dialect" in signature(compile_pattern).parameters
 
 
 def text(
@@ -45,7 +43,7 @@ def text(
     min_length: int | None = None,
     max_length: int | None = None,
     pattern: str | None = None,
-    dialect: Literal["rust", "python", "ecma"] = "ecma",
+    dialect: PatternDialect = "ecma",
     flags: str = "",
     match: Literal["search", "match"] = "search",
     strip: bool = False,
@@ -84,13 +82,12 @@ def text(
     return concatenation(around, stripped, around)
 
 
-def _pattern(pattern: str, dialect: str, flags: str, match: str) -> Node:
+def _pattern(pattern: str, dialect: PatternDialect, flags: str, match: str) -> Node:
     if match == "match":
         # A line feed ends a comment of a verbose pattern, and is ignored there.
         start, end = "^" if dialect == "ecma" else r"\A", "\n" if "x" in flags else ""
         pattern = f"{start}(?:{pattern}{end})"
-    options: dict[str, Any] = {"dialect": dialect, "flags": flags} if _HAS_DIALECTS else {}
-    return compile_pattern(pattern, search=True, **options)
+    return compile_pattern(pattern, search=True, dialect=dialect, flags=flags)
 
 
 @lru_cache(maxsize=2)

@@ -44,7 +44,7 @@ _ANSWER_POSITIONS = 2000
 """Positions of an answer that are checked before generation starts."""
 
 _ANSWER_BRANCHES = 64
-"""Transitions of a position that are followed for that. The calls of hundreds of tools are alike."""
+"""Transitions of a position that are followed for that, since calls of many tools are alike."""
 
 _DISTINCT_STATES = 256
 """Positions of an answer behind tool calls that are held."""
@@ -302,9 +302,8 @@ class AnswerAutomaton:
 
     def _may_come_again(self, part: SubState, position: Position) -> bool:
         """Whether a sub-state of the same kind may follow."""
-        return (
-            isinstance(part, DistinctSubState)
-            and part.kind in self._positions.distinct_kinds(position)
+        return isinstance(part, DistinctSubState) and part.kind in self._positions.distinct_kinds(
+            position
         )
 
     def _text_transitions(

@@ -242,7 +242,7 @@ class Positions:
             yield from self._entries(part, rest, is_after_text)
 
     def _entries(self, part: Part, rest: Position, is_after_text: bool) -> Iterator[FollowEntry]:
-        """Yield what can come next at a part that ``rest`` follows. Parts in front get no position."""
+        """Yield what can come next at a part before ``rest``. A leading part gets no position."""
         match part:
             case Series(parts=()):
                 yield from self.follow(rest, is_after_text)

@@ -1,5 +1,6 @@
 """Tool calls in the native formats of model families."""
 
+from state_machines.tool_calls.argument_stream import ArgumentStream
 from state_machines.tool_calls.call import (
     CALL,
     CallArguments,
@@ -12,17 +13,25 @@ from state_machines.tool_calls.call import (
     any_text,
     input_schema,
 )
-from state_machines.tool_calls.families import FORMATS, format_named, in_compact_json
+from state_machines.tool_calls.call_names import CallNames
+from state_machines.tool_calls.families import (
+    FORMATS,
+    format_named,
+    in_compact_json,
+    with_trimmed_strings,
+)
 from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
 from state_machines.tool_calls.written_calls import UnreadableCall, WrittenCall, split_calls
 
 __all__ = [
     "CALL",
     "FORMATS",
+    "ArgumentStream",
     "CallArguments",
     "CallEnd",
     "CallId",
     "CallIds",
+    "CallNames",
     "CallStart",
     "Delimiters",
     "InputDecoder",
@@ -35,4 +44,5 @@ __all__ = [
     "in_compact_json",
     "input_schema",
     "split_calls",
+    "with_trimmed_strings",
 ]

@@ -12,6 +12,7 @@ import json
 import re
 import string
 import uuid
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Any
 
 from state_machines.argument_notations import INPUT, CompiledArguments, Notation
 from state_machines.argument_notations.shared_arguments import SharedArguments, shared_arguments
-from state_machines.errors import SchemaError, UnsatisfiableSchemaError
+from state_machines.errors import SchemaError, ToolSchemaWarning, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import RAW, decoded, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tokens import Spell
@@ -57,12 +58,18 @@ class ToolSignature:
         input: For a custom tool, the machine of its input, which is the only argument; ``None`` for
             other tools.
         excluding: Arguments that no call has.
+        written_name: The name in the texts of calls; by default the name.
     """
 
     name: str
     parameters: Mapping[str, Any] | bool
     input: StateMachine | None = None
     excluding: tuple[Any, ...] = ()
+    written_name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.written_name:
+            object.__setattr__(self, "written_name", self.name)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ ANY_IDS = CallIds()
 
 @dataclass(frozen=True, eq=False)
 class CallStart(Marker):
-    """The text before a call's id or arguments. It contains the name of ``tool``.
+    """The text before a call's id or arguments. It contains the written name of ``tool``.
 
     Once it is written, ``tool`` is certain to be called.
     """
@@ -141,7 +148,7 @@ class CallId(SubState):
 
     def parse(self, text: str) -> str | None:
         """Return the call's id."""
-        return self.ids.read(self.tool.name, text)
+        return self.ids.read(self.tool.written_name, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,9 +258,13 @@ class CallArguments(DistinctSubState):
             "excluding": tool.excluding,
         }
         try:
-            return shared_arguments(self.notation, self.schema, options)
+            shared = shared_arguments(self.notation, self.schema, options)
         except SchemaError as error:
             raise error.of_tool(tool.name) from error
+        for refusal in shared.left_out:
+            left_out = refusal.of_tool(tool.name)
+            warnings.warn(f"left out of calls: {left_out}", ToolSchemaWarning, stacklevel=2)
+        return shared
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from state_machines.argument_notations import JsonNotation, Notation, tag_styles
+from state_machines.argument_notations import (
+    JsonNotation,
+    Notation,
+    TaggedNotation,
+    tag_styles,
+)
 from state_machines.argument_notations.cofl import COFL
 from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.argument_notations.literals import OLMO, PYTHONIC, PYTHONIC_JSON, compact_json
@@ -352,3 +357,28 @@ def in_compact_json(tool_format: ToolFormat) -> ToolFormat:
         between=tuple(map(compact_json, f.between)),
         notation=replace(f.notation, whitespace="compact"),
     )
+
+
+def with_trimmed_strings(tool_format: ToolFormat) -> ToolFormat:
+    """Return a format for a parser that strips white space from strings, such as mlx-lm's.
+
+    A format with raw strings between tags writes them as they are. Its strings then have no white
+    space at their ends, so that a parser that strips them reads the same values.
+
+    Args:
+        tool_format: A format that writes arguments in tags.
+
+    Raises:
+        CompositionError: The format has another notation of arguments.
+
+    >>> with_trimmed_strings(format_named("glm4_7")).notation.name
+    'glm-compact-trimmed'
+    """
+    f = tool_format
+    if not isinstance(f.notation, TaggedNotation):
+        raise CompositionError(
+            f"the format {f.name!r} does not write its arguments in tags",
+            part=f.name,
+            hint="Only formats with raw strings in tags have parsers that strip them",
+        )
+    return replace(f, notation=f.notation.trimmed)

@@ -38,6 +38,7 @@ from state_machines.tool_calls.call import (
     markers,
     one_of,
 )
+from state_machines.tool_calls.call_names import CallNames
 from state_machines.vocabulary import Vocabulary
 
 _NAME = re.compile(r"\{name\}")
@@ -89,7 +90,8 @@ class ToolFormat:
         also: Formats that can be written instead, with the same notation.
         interleaved: Whether text can stand between calls, and after the last one.
         parallel: Whether there can be several calls.
-        names: A pattern (of :mod:`re`) for the names that can be written.
+        names: A pattern (of :mod:`re`) for the names that can be written. Tools with other names
+            are renamed.
         python_names: Whether words of Python are excluded from the names.
         is_delimited: Whether ``start`` and ``end`` are delimiters, rather than the first and the
             last text of a call.
@@ -160,11 +162,15 @@ class ToolFormat:
 
         Raises:
             CompositionError: There are no tools, or the bounds cannot be met.
-            ToolNameError: The format cannot write a name, or two tools have the same name.
+            ToolNameError: Two tools have the same name.
 
-        Schemas are compiled when the machine of the part is built.
+        A tool whose name the format cannot write is called by its written name, see
+        :class:`~state_machines.tool_calls.call_names.CallNames`. Schemas are compiled when the
+        machine of the part is built.
         """
         self._check_names(tools)
+        written = {tool.name: tool.written_name for tool in tools}
+        tools = CallNames(self, tools, written).signatures(tools)
         if self.also and not any(tool.input is not None for tool in tools):
             entries = (replace(self, also=()), *self.also)
             least = max(min_calls, 1)
@@ -303,21 +309,16 @@ class ToolFormat:
         """
         return self.ids.new(name, index)
 
+    def can_write_name(self, name: str) -> bool:
+        """Return whether calls can have a tool's name as it is."""
+        is_word = self.python_names and any(iskeyword(word) for word in name.split("."))
+        return re.fullmatch(self.names, name) is not None and not is_word
+
     def _check_names(self, tools: Sequence[ToolSignature]) -> None:
         if not tools:
             raise CompositionError("there is no tool to call", part=self.name)
         seen = set()
         for tool in tools:
-            writable = re.fullmatch(self.names, tool.name) is not None
-            if writable and self.python_names:
-                writable = not any(iskeyword(word) for word in tool.name.split("."))
-            if not writable:
-                raise ToolNameError(
-                    f"the format {self.name!r} cannot write the name {tool.name!r}",
-                    part=tool.name,
-                    family=self.name,
-                    hint=f"Give the tool a name that matches {self.names}",
-                )
             if tool.name in seen:
                 raise ToolNameError(
                     f"two tools are called {tool.name!r}", part=tool.name, family=self.name
@@ -370,9 +371,11 @@ class ToolFormat:
 
     def _call(self, tool: ToolSignature, arguments: CallArguments) -> Part:
         before, has_id, after = self.head.partition(_ID)
-        head: list[Part] = [CallStart(CALL, _NAME.sub(lambda _: tool.name, before), tool=tool)]
+        head: list[Part] = [
+            CallStart(CALL, _NAME.sub(lambda _: tool.written_name, before), tool=tool)
+        ]
         if has_id:
-            head += [self._id(tool), *inner_texts(_NAME.sub(lambda _: tool.name, after))]
+            head += [self._id(tool), *inner_texts(_NAME.sub(lambda _: tool.written_name, after))]
         feet = [self._foot(text, tool) for text in self.foot]
         end = (Choice(*(Series(*foot) for foot in feet)),) if len(feet) > 1 else feet[0]
         return Series(*head, arguments, *end)

@@ -77,7 +77,7 @@ def _bounds(info: inspect.IntType | inspect.FloatType) -> Schema:
 def _multiples(info: inspect.FloatType) -> AcceptedMultiples:
     low = max(-math.inf if bound is None else bound for bound in (info.ge, info.gt))
     high = min(math.inf if bound is None else bound for bound in (info.le, info.lt))
-    return multiples_by_remainder(float(info.multiple_of), low, high)
+    return multiples_by_remainder(float(info.multiple_of or 0), low, high)
 
 
 def _decimal(reader: MsgspecReader, info: inspect.DecimalType) -> Schema:

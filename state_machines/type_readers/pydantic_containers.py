@@ -12,6 +12,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.marks import GAPS, LEFT_OUT, Schema, note
+from state_machines.type_readers.parts import language
 from state_machines.type_readers.pydantic_listed import listed_keys
 from state_machines.type_readers.pydantic_scalars import Core
 
@@ -110,9 +111,9 @@ def _numeral(core: Core) -> Schema:
     bounds = (*scalars.BOUNDS, "multiple_of") if kind != "bool" else ()
     texts = {name: None if core.get(name) is None else str(core[name]) for name in bounds}
     if kind != "decimal":
-        return scalars.language(kind, **texts)
+        return language(kind, **texts)
     digits = {name: core.get(name) for name in ("max_digits", "decimal_places")}
-    return scalars.language(kind, **texts, **digits, canonical=True)
+    return language(kind, **texts, **digits, canonical=True)
 
 
 # Arrays
@@ -240,7 +241,7 @@ def chain(reader: PydanticReader, core: Core) -> Schema:
 
 def json_text(reader: PydanticReader, core: Core) -> Schema:
     """``Json``: a string that contains JSON."""
-    return {**reader.base(core), **scalars.language("json")}
+    return {**reader.base(core), **language("json")}
 
 
 def lax_or_strict(reader: PydanticReader, core: Core) -> Schema:

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic.types import Base64Encoder, Base64UrlEncoder
 
 from state_machines.type_readers.marks import GAPS, Schema, note
-from state_machines.type_readers.pydantic_scalars import Core, language
+from state_machines.type_readers.parts import language
+from state_machines.type_readers.pydantic_scalars import Core
 
 _LANGUAGES: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email"), "format": "email"},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import SchemaValidator, to_jsonable_python
 
 from state_machines.type_readers.marks import LEFT_OUT, Schema, note
+from state_machines.type_readers.parts import listed
 from state_machines.type_readers.pydantic_scalars import Core, UnreadableError
 
 if TYPE_CHECKING:
@@ -57,14 +58,8 @@ def _listed(reader: PydanticReader, core: Core, values: list[tuple[Any, Any]], w
             hint="Give members that are strings, numbers, Booleans or None; in a Literal, give "
             "the value of an enum's member instead of the member",
         )
-    schema: Schema = {"const": readable[0]} if len(readable) == 1 else {"enum": readable}
-    kinds = {type(value) for value in readable}
-    if len(kinds) == 1 and (name := _TYPES.get(kinds.pop())):
-        schema["type"] = name
+    schema = listed(readable)
     return note(schema, LEFT_OUT, *lost) if lost else schema
-
-
-_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
 def _written(value: Any) -> Iterator[str]:

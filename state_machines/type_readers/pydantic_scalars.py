@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from state_machines.reader_languages.multiples import multiples_within_tolerance
 from state_machines.type_readers.marks import Schema
+from state_machines.type_readers.parts import distinct_numbers, language
 
 if TYPE_CHECKING:
     from state_machines.type_readers.pydantic_reader import PydanticReader
@@ -50,16 +52,7 @@ _LENGTHS = ("min_length", "max_length")
 _EXACT_DIGITS = 15
 """Different decimals with up to 15 digits are different doubles, which JSON numbers are read as."""
 
-_DISTINCT_STEP, _DISTINCT_LIMIT = 1e-6, 1e9
-"""Multiples of the step below the limit have at most 15 digits."""
-
 _DAY = datetime.timedelta(days=1)
-
-
-def language(name: str, **arguments: Any) -> Schema:
-    """Return the schema of strings in a language; arguments that are ``None`` are left out."""
-    given = {key: value for key, value in arguments.items() if value is not None}
-    return {"type": "string", "x-reader-language": {"language": name, **given}}
 
 
 # Numbers
@@ -73,7 +66,10 @@ def integer(reader: PydanticReader, core: Core) -> Schema:
 def number(reader: PydanticReader, core: Core) -> Schema:
     """``float``: numbers, which are rounded to a double before they are compared."""
     schema: Schema = {"type": "number", **_number_keywords(core, float)}
-    return _distinct_numbers(schema) if reader.is_canonical else schema
+    step = schema.pop("multipleOf", None)
+    if step is not None:
+        return {**schema, "allOf": [multiples_within_tolerance(step).schema()]}
+    return distinct_numbers(schema) if reader.is_canonical else schema
 
 
 def _number_keywords(core: Core, convert: Any) -> Schema:
@@ -88,17 +84,6 @@ def _is_infinite(bound: Any) -> bool:
 def _as_integer(bound: Any) -> int | float:
     whole = isinstance(bound, int) or (math.isfinite(bound) and bound == int(bound))
     return int(bound) if whole else float(bound)
-
-
-def _distinct_numbers(schema: Schema) -> Schema:
-    """Return the numbers of a schema for which different texts are different doubles."""
-    bounds = (schema.get(keyword) for keyword in _KEYWORDS.values() if keyword != "multipleOf")
-    if any(bound is not None and abs(bound) >= _DISTINCT_LIMIT for bound in bounds):
-        grid: Schema = {"type": "integer", "minimum": -(2**53), "maximum": 2**53}
-    else:
-        limits = {"minimum": -_DISTINCT_LIMIT, "maximum": _DISTINCT_LIMIT}
-        grid = {"multipleOf": _DISTINCT_STEP, **limits}
-    return {**schema, "allOf": [grid]}
 
 
 def decimal(reader: PydanticReader, core: Core) -> Schema:

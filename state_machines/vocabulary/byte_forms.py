@@ -20,17 +20,16 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 @dataclass(frozen=True)
 class ByteForm:
-    """The functions from the tokens of one tokenizer to bytes.
+    """The function from the tokens of one tokenizer to bytes.
 
     Attributes:
-        token: For tokens of the model.
-        added_token: For added tokens that are ordinary text.
+        token: The function, for tokens of the model and for added tokens: a decoder treats both
+            alike. So a byte-level decoder reads the added token ``größe`` as bytes of Latin-1.
         strips_first_space: Whether decoding a *whole* text drops one space at its start. The
-            functions give the bytes of a token anywhere else, so they keep it.
+            function gives the bytes of a token anywhere else, so it keeps it.
     """
 
     token: Callable[[str], bytes]
-    added_token: Callable[[str], bytes]
     strips_first_space: bool
 
 
@@ -102,7 +101,7 @@ def _byte_level(token: str) -> bytes:
         return token.encode()
 
 
-_BYTE_LEVEL = ByteForm(token=_byte_level, added_token=str.encode, strips_first_space=False)
+_BYTE_LEVEL = ByteForm(token=_byte_level, strips_first_space=False)
 
 
 # --- tokens that are text, with marks for spaces and bytes ----------------------------------
@@ -144,7 +143,6 @@ def _text_form(steps: Sequence[Mapping[str, Any]], byte_fallback: bool) -> ByteF
 
     return ByteForm(
         token=text_or_byte if byte_fallback else text,
-        added_token=text,
         strips_first_space=strips_first_space,
     )
 

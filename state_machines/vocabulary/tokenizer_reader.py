@@ -93,7 +93,7 @@ def read_tokenizer(
     token = form.token
     token_bytes = {token_id: token(name) for name, token_id in ids.items()}
     for token_id, content, _ in facts.added_tokens:
-        token_bytes[token_id] = form.added_token(content)
+        token_bytes[token_id] = token(content)
     token_bytes.update({token_id: name.encode() for name, token_id in special.items()})
     ends = _end_tokens(facts, special, token_bytes)
     return token_bytes, special, ends, form.strips_first_space

@@ -24,7 +24,7 @@ from state_machines.vocabulary.array_file import (
 )
 from state_machines.vocabulary.tokenizer_reader import read_tokenizer
 
-LAYOUT = 5
+LAYOUT = 6
 """Version of the saved arrays. Raise it whenever the same arrays would mean something else."""
 
 _TOKENS = "tokens"

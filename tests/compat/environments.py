@@ -14,7 +14,10 @@ from pathlib import Path
 from proxy_engine.models.cache_directory import cache_directory
 from proxy_engine.models.embedded import embedded_model
 
-__all__ = ["CLIENTS", "Client", "GoClient", "InProcessClient", "NodeClient", "PythonClient"]
+__all__ = [
+    *("CLIENTS", "Agent", "Client", "GoClient", "InProcessClient", "NodeClient"),
+    "PythonClient",
+]
 
 ROOT = Path(__file__).parents[2]
 # The newest versions of some packages need it.
@@ -140,6 +143,55 @@ class NodeClient(Client):
         return [str(node), str(self.directory / self.script)]
 
 
+@dataclass(frozen=True)
+class Agent(Client):
+    """A coding agent, which a script runs once with a scripted model. Runs only if it is named.
+
+    Attributes:
+        program: The name of its program.
+    """
+
+    program: str = ""
+
+    def command(self) -> list[str]:
+        return [sys.executable, str(SCRIPTS / self.script), self.program, str(self.executable)]
+
+    @property
+    @abstractmethod
+    def executable(self) -> Path:
+        """The program."""
+
+
+class NodeAgent(Agent, NodeClient):
+    """A coding agent from npm."""
+
+    @property
+    def directory(self) -> Path:
+        return cache_directory() / "compat" / f"agent-{self.program}"
+
+    @property
+    def executable(self) -> Path:
+        return self.directory / "node_modules" / ".bin" / self.program
+
+    def command(self) -> list[str]:
+        return Agent.command(self)
+
+
+class PythonAgent(Agent, PythonClient):
+    """A coding agent from PyPI."""
+
+    @property
+    def directory(self) -> Path:
+        return cache_directory() / "compat" / f"agent-{self.program}"
+
+    @property
+    def executable(self) -> Path:
+        return self.directory / "bin" / self.program
+
+    def command(self) -> list[str]:
+        return Agent.command(self)
+
+
 class GoClient(Client):
     """A Go program without dependencies, which runs the bridge itself."""
 
@@ -171,6 +223,7 @@ class GoClient(Client):
         return {**variables, "PYTHONPATH": str(ROOT)}
 
 
+_AGENT = "coding_agents.py"
 _IN_PROCESS = (
     *("openai", "openai-agents", "instructor", "anthropic"),
     *("langchain-openai", "pydantic-ai-slim[openai]", "smolagents[openai]"),
@@ -196,4 +249,9 @@ CLIENTS: tuple[Client, ...] = (
     PythonClient("ollama", "ollama_client.py", ("ollama",)),
     PythonClient("lm-eval", "lm_eval_client.py", ("lm-eval[api]", "transformers")),
     GoClient("Go program (bridge)", "go"),
+    NodeAgent("Codex", _AGENT, ("@openai/codex",), "codex"),
+    NodeAgent("Claude Code", _AGENT, ("@anthropic-ai/claude-code",), "claude"),
+    NodeAgent("opencode", _AGENT, ("opencode-ai",), "opencode"),
+    NodeAgent("Qwen Code", _AGENT, ("@qwen-code/qwen-code",), "qwen"),
+    PythonAgent("aider", _AGENT, ("aider-chat",), "aider"),
 )

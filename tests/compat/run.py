@@ -1,7 +1,7 @@
 """Run the clients against a server with the embedded model, and write ``docs/compatibility.md``.
 
 ``python tests/compat/run.py [NAME …]`` runs all clients, or those whose names contain a NAME; the
-results of the others stay. ``--table`` writes the document from the stored results alone.
+results of the others stay. Coding agents run only if they are named. ``--table`` writes the document from the stored results alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-from environments import CLIENTS, Client
+from agent_engine import agent_engine
+from environments import CLIENTS, Agent, Client
 from failing_engine import FAILING_PROMPT, FailingEngine
 from live_server import serving_engine
 from results import DOCUMENT, Result, read_results, with_section, write_results
@@ -59,10 +60,16 @@ def run(clients: Sequence[Client]) -> list[Result]:
     # The failures that the clients ask for are no news.
     _logger.setLevel(logging.CRITICAL)
     results = []
-    with FailingEngine() as engine, serving_engine(engine) as live:
+    with (
+        FailingEngine() as engine,
+        serving_engine(engine) as live,
+        agent_engine() as scripted,
+        serving_engine(scripted, aliases=("*",), max_compile_seconds=30) as agents,
+    ):
         environment = {
             **os.environ,
             "COMPAT_SERVER": live.url,
+            "COMPAT_AGENT_SERVER": agents.url,
             "COMPAT_MODEL": EMBEDDED_MODEL,
             "COMPAT_TOKENIZER": str(embedded_model()),
             "COMPAT_FAILING_PROMPT": FAILING_PROMPT,
@@ -87,6 +94,10 @@ def merged(stored: Sequence[Result], new: Sequence[Result]) -> list[Result]:
     return sorted(known, key=lambda result: order.index(result.client))
 
 
+def _is_chosen(client: Client, names: Sequence[str]) -> bool:
+    return any(name in client.name for name in names) if names else not isinstance(client, Agent)
+
+
 def main() -> int:
     """Run the clients, store the results and write the document."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -95,7 +106,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if not arguments.table:
         names = arguments.names
-        chosen = [c for c in CLIENTS if not names or any(name in c.name for name in names)]
+        chosen = [client for client in CLIENTS if _is_chosen(client, names)]
         write_results(merged(read_results(), run(chosen)))
     document = DOCUMENT.read_text(encoding="utf-8")
     for name, content in sections(read_results()).items():

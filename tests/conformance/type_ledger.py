@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "support"))
 
 from type_catalogue import CATALOGUE, Entry  # noqa: E402
+from type_catalogue.readers import gaps_of  # noqa: E402
 from type_catalogue.verdicts import Verdict, judge  # noqa: E402
 
 __all__ = ["KINDS", "differences", "read", "recorded"]
@@ -35,17 +36,34 @@ PATH = HERE / "types.jsonl"
 
 KINDS = ("unread", "left out", "refused")
 
-REASONS: dict[tuple[str, str], str] = {}
-"""Why verdicts differ, by their kind and a pattern of the keys of types."""
+REASONS: dict[tuple[str, str], str] = {
+    ("left out", r"\w+: int of 4300 digits"): "an integer has at most 308 digits",
+    ("left out", r"\w+: float"): "without a bound beyond 1e308, an exponent is at most 307",
+    ("left out", r"pydantic: set of int or bool, .*"): "different numbers of a set are of one type",
+    ("left out", r"msgspec: keys, timedelta"): "a key is the text that msgspec writes",
+    (
+        "left out",
+        r"\w+: float, multiple of 3",
+    ): "a multiple of an integer is written without a point",
+    ("refused", r"pydantic: model of Python's patterns"): "a back-reference is not regular",
+    (
+        "refused",
+        r"pydantic: compiled pattern, possessive",
+    ): "possessive quantifiers are not read; the error says what to write instead",
+}
+"""Why types leave out texts or are refused, by a pattern of the keys of types."""
 
 _TEXTS = 1000
 _SHOWN = 120
 
 
 def reason_of(kind: str, entry: Entry) -> str:
-    """Return why a type has a verdict; ``"open"`` if no reason is known."""
-    if kind == "unread" and entry.note == "code":
-        return "code of the type"
+    """Return why a type has a verdict; ``"open"`` if no reason is known.
+
+    A type that refuses admitted texts names the requirement among its gaps.
+    """
+    if kind == "unread":
+        return "; ".join(gap.reason for gap in gaps_of(entry)) or "open"
     fitting = (
         why
         for (of, pattern), why in REASONS.items()

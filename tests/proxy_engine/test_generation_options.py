@@ -247,9 +247,9 @@ def test_preparation_counts_for_max_seconds(
 ) -> None:
     compiled = ResponseFormatCompiler.compile
 
-    def compile_slowly(*arguments: Any) -> Any:
+    def compile_slowly(*arguments: Any, **options: Any) -> Any:
         time.sleep(0.3)
-        return compiled(*arguments)
+        return compiled(*arguments, **options)
 
     monkeypatch.setattr(ResponseFormatCompiler, "compile", compile_slowly)
     options: Any = {"response_format": LIST, "max_seconds": 0.3}

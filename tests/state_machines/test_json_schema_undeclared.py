@@ -17,8 +17,8 @@ from state_machines import (
     UnsupportedSchemaError,
 )
 
-PAIR = [{"type": "string"}, {"type": "number"}]
-NULL = {"type": "string", "nullable": True, "enum": [None]}
+PAIR: Any = [{"type": "string"}, {"type": "number"}]
+NULL: Any = {"type": "string", "nullable": True, "enum": [None]}
 
 
 def admits(schema: Any, text: str) -> bool:
@@ -71,11 +71,11 @@ def test_rest_of_a_tuple_may_be_unevaluated_items() -> None:
 def test_references_lead_into_tuples() -> None:
     items = [{"$id": "a", "type": "null"}, {"$anchor": "b", "type": "string"}, {"type": "number"}]
     for reference, text in (("a", "null"), ("#b", '"x"'), ("#/$defs/tuple/items/2", "1")):
-        schema = {"$ref": reference, "$defs": {"tuple": {"items": items}}}
-        assert_texts(schema, [text], ["{}"], judged=False)
+        target = {"$ref": reference, "$defs": {"tuple": {"items": items}}}
+        assert_texts(target, [text], ["{}"], judged=False)
     relative = {"$id": "http://example.com/x/", "items": [{"$ref": "y"}]}
     rest = {"$id": "y", "type": "null"}
-    schema = {"items": [relative], "minItems": 1, "additionalItems": False}
+    schema: Any = {"items": [relative], "minItems": 1, "additionalItems": False}
     schema["$defs"] = {"t": {"items": [{"$id": "http://example.com/x/z", "items": [rest]}]}}
     assert_texts(schema, ["[[null]]", "[[]]", "[1]"], ["[[1]]", "[]"], judged=False)
 

@@ -23,7 +23,7 @@ from small_tokenizers import (
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from state_machines import JsonSchemaStateMachine
+from state_machines import JsonSchemaStateMachine, RegexStateMachine
 from state_machines.errors import VocabularyError
 from state_machines.vocabulary import Vocabulary
 
@@ -97,12 +97,32 @@ def test_byte_tokens_without_byte_fallback_are_text() -> None:
 
 def test_added_tokens_are_text_unless_special() -> None:
     forms = BYTE_LEVEL_VOCABULARY.token_bytes
-    for text in ("<think>", "日本", "é!"):
-        assert forms[BYTE_LEVEL.token_to_id(text)] == text.encode()
+    for text, form in (("<think>", b"<think>"), ("日本", "日本".encode()), ("é!", b"\xe9!")):
+        assert forms[BYTE_LEVEL.token_to_id(text)] == form
         assert text not in BYTE_LEVEL_VOCABULARY.special_tokens
     start = BYTE_LEVEL.token_to_id("<|im_start|>")
     assert forms[start] == b"\xff<|im_start|>"
     assert BYTE_LEVEL_VOCABULARY.special_tokens["<|im_start|>"] == start
+
+
+@pytest.mark.parametrize("text", ["größe", "naïve", "日本", "a b", "Ġx", "\n\n", "Ã©", "x\u00ad"])
+@pytest.mark.parametrize("tokenizer", [byte_level_tokenizer(), llama2_like(), gemma_like()])
+def test_added_tokens_have_the_bytes_that_decode_writes(tokenizer: Tokenizer, text: str) -> None:
+    tokenizer.add_tokens([AddedToken(text, normalized=False)])
+    (token,) = tokenizer.encode(text, add_special_tokens=False).ids
+    around = tokenizer.token_to_id("a")
+    form = Vocabulary.from_tokenizer(tokenizer).token_bytes[token]
+    assert form is not None
+    assert tokenizer.decode([around, token, around]) == f"a{form.decode(errors='replace')}a"
+
+
+def test_machine_writes_no_added_token_that_decode_reads_as_another_text() -> None:
+    tokenizer = byte_level_tokenizer()
+    tokenizer.add_tokens([AddedToken("größe", normalized=False)])
+    vocabulary = Vocabulary.from_tokenizer(tokenizer, end_token_ids=[0])
+    allowed = RegexStateMachine("größe").matcher(vocabulary).allowed_tokens()
+    assert not allowed[tokenizer.token_to_id("größe")]
+    assert allowed[tokenizer.token_to_id("g")]
 
 
 def test_added_space_marks_are_spaces() -> None:

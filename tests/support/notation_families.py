@@ -29,10 +29,11 @@ from state_machines.argument_notations.tag_styles import (
     MINIMAX,
     QWEN_CODER,
     SEED,
+    STEPTML,
     XTML,
 )
 
-__all__ = ["FAMILIES", "Family", "is_same", "names_in"]
+__all__ = ["FAMILIES", "VERBATIM", "Family", "is_same", "names_in"]
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,8 @@ def names_in(value: Any) -> Iterator[str]:
             yield from names_in(item)
 
 
+VERBATIM = (MINIMAX, MINICPM, GLM, GLM_COMPACT, LONGCAT, STEPTML)
+
 FAMILIES = [
     Family(JSON, None, "ARGUMENTS", lambda value: iter([_json(value), json.dumps(value)])),
     Family(
@@ -175,11 +178,29 @@ FAMILIES = [
         "<function=tool>\nARGUMENTS</function>",
         _tags(QWEN_CODER, _by_jinja),
     ),
-    Family(MINIMAX, "minimax_m2", '<invoke name="tool">\nARGUMENTS</invoke>', _tags(MINIMAX, _raw)),
-    Family(MINICPM, "minicpm5", '<function name="tool">ARGUMENTS</function>', _tags(MINICPM, _raw)),
-    Family(GLM, "glm47", "tool\nARGUMENTS", _tags(GLM, _raw)),
-    Family(GLM_COMPACT, "glm47", "toolARGUMENTS", _tags(GLM_COMPACT, _raw)),
-    Family(LONGCAT, "longcat", "tool\nARGUMENTS", _tags(LONGCAT, _raw), parses_no_arguments=False),
+    Family(
+        MINIMAX.trimmed,
+        "minimax_m2",
+        '<invoke name="tool">\nARGUMENTS</invoke>',
+        _tags(MINIMAX, _raw),
+    ),
+    Family(
+        MINICPM.trimmed,
+        "minicpm5",
+        '<function name="tool">ARGUMENTS</function>',
+        _tags(MINICPM, _raw),
+    ),
+    Family(GLM.trimmed, "glm47", "tool\nARGUMENTS", _tags(GLM, _raw)),
+    Family(GLM_COMPACT.trimmed, "glm47", "toolARGUMENTS", _tags(GLM_COMPACT, _raw)),
+    Family(
+        LONGCAT.trimmed,
+        "longcat",
+        "tool\nARGUMENTS",
+        _tags(LONGCAT, _raw),
+        parses_no_arguments=False,
+    ),
+    # mlx-lm's parsers strip the values of these.
+    *(Family(n, None, "ARGUMENTS", _tags(n, _raw)) for n in VERBATIM),
     Family(PYTHONIC, "pythonic", "[tool(ARGUMENTS)]", _keywords(_python)),
     Family(PYTHONIC_JSON, "pythonic", "[tool(ARGUMENTS)]", _keywords(_python, _json)),
     Family(GEMMA4, "gemma4", "call:toolARGUMENTS", lambda value: iter([_marked(value, '<|"|>')])),

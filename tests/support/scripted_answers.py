@@ -66,16 +66,20 @@ class ScriptedModel(Module):
             begin = len(known) - known[::-1].index(self._start) + len(self._header)
             if known[begin - len(self._header) : begin] != self._header:
                 continue
+            answer = self.answer(messages, known[:begin])
             for end in range(max(begin, before + 1), len(known) + 1):
-                next_token = self._next(messages, known[begin:end])
+                next_token = self._next(answer, known[begin:end])
                 if next_token is not None:
                     logits[row, end - 1 - before, next_token] = _LIKELY
         return mx.array(logits)
 
-    def _next(self, messages: int, tokens: list[int]) -> int | None:
+    def answer(self, messages: int, prompt: list[int]) -> str:
+        """Return the answer to a prompt, which has a number of messages."""
+        return self._answers.get(messages, "")
+
+    def _next(self, answer: str, tokens: list[int]) -> int | None:
         """Return the token of the answer after what is written of it."""
         written = self._tokenizer.decode(tokens)
-        answer = self._answers.get(messages, "")
         if not answer.startswith(written):
             return None
         rest = self._tokenizer.encode(answer[len(written) :], add_special_tokens=False)

@@ -32,6 +32,8 @@ _KIND_OF = {byte: kind for kind, members in _KINDS.items() for byte in members}
 
 _CLOSING = b'"}]'
 _AFTER_OPENING = (tuple(b'"}'), tuple(b'"]'))
+_QUOTE = 0x22
+_BACKSLASH = 0x5C
 _PREFERRED = b"0:,ntfab1"
 
 Choose = Callable[[Node, Sequence[int]], int]
@@ -160,9 +162,13 @@ def _ending(state: Node, random: Random) -> bytes:
             if node.nullable or not live:
                 assert node.nullable, f"dead end after {bytes(word)!r}"
                 return bytes(word)
-            # Behind `{`, a quote would open a name. Inside a string it comes first.
-            if live in _AFTER_OPENING and attempt < 4:
-                byte: int | None = live[1]
+            byte: int | None = None
+            if attempt and _BACKSLASH in live and _QUOTE not in live and random.random() < 0.3:
+                # The quote of a string within a string is escaped.
+                byte = _BACKSLASH
+            elif live in _AFTER_OPENING and attempt < 4:
+                # The quote would open a name. Inside a string it comes first.
+                byte = live[1]
             else:
                 byte = next((byte for byte in _CLOSING if byte in live), None)
             if byte is None:
@@ -173,6 +179,6 @@ def _ending(state: Node, random: Random) -> bytes:
                 byte = random.choice(plain) if is_random or not preferred else preferred[0]
             word.append(byte)
             node = node.derivative(byte)
-    found = shortest_word(state, 2_000)
+    found = shortest_word(state, 500)
     assert found is not None, "no completion is found"
     return found

@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 import time
+import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
@@ -34,6 +35,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     gc.freeze()
+    # Notes of libraries about parts of types that they do not enforce.
+    warnings.simplefilter("ignore")
     begin = time.process_time()
     verdicts: list[Verdict] = []
     for entry in CATALOGUE:

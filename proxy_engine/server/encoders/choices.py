@@ -11,6 +11,7 @@ from state_machines import Vocabulary
 
 from ...conversation.interaction import openai_call
 from ...results.events import (
+    PromptProgress,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -176,7 +177,7 @@ class ChatEncoder(ChoicesEncoder):
     response_object = "chat.completion"
     chunk_object = "chat.completion.chunk"
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, prompt: PromptProgress | None = None) -> Iterator[bytes]:
         """Return a chunk with the role for each answer."""
         for index in range(len(self._answers)):
             yield self._chunk(index, {"role": "assistant", "content": ""}, None)
@@ -267,7 +268,7 @@ class CompletionEncoder(ChoicesEncoder):
                 answer.logprobs += [self._texts.logprob(token) for token in logprobs]
                 answer.logprobs[0] |= {"logprob": None, "top_logprobs": None}
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, prompt: PromptProgress | None = None) -> Iterator[bytes]:
         """Return a chunk with the prompt for each answer, if prompts are echoed."""
         for index, echo in enumerate(self._echoes):
             if echo:

@@ -17,6 +17,7 @@ from state_machines.tool_calls.call import CALL
 from ...answers.composition import REASONING
 from ...results.events import (
     Finished,
+    PromptProgress,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -95,8 +96,12 @@ class Encoder(ABC):
     media_type = EVENT_STREAM
     """The type of a stream."""
 
-    def begin(self) -> Iterable[bytes]:
-        """Return the frames before the first event."""
+    def begin(self, prompt: PromptProgress | None = None) -> Iterable[bytes]:
+        """Return the frames before the first event.
+
+        Args:
+            prompt: Counts the tokens of the prompt, if its prefill has begun.
+        """
         return ()
 
     @abstractmethod
@@ -265,10 +270,13 @@ def seconds_now() -> int:
 
 
 def prompt_details(usages: Sequence[Usage]) -> Fields:
-    """Return the numbers of tokens of prompts by kind."""
+    """Return the numbers of tokens of prompts by kind.
+
+    Clients require ``cache_write_tokens``, which are charged apart elsewhere. None are here.
+    """
     total = total_usage(usages)
     names = ("cached_tokens", "image_tokens", "audio_tokens")
-    return {name: getattr(total, name) for name in names}
+    return {**{name: getattr(total, name) for name in names}, "cache_write_tokens": 0}
 
 
 def draft_counts(usages: Sequence[Usage]) -> Fields:

@@ -47,7 +47,6 @@ class MessagesEncoder(BlocksEncoder):
         # Of the tokens after the reasoning, which stop strings do not end.
         self._token_ids: list[int] = []
         self._arguments = ""
-        self._has_begun = False
         self._message: Fields = {
             "id": new_id("msg_"),
             "type": "message",
@@ -59,15 +58,16 @@ class MessagesEncoder(BlocksEncoder):
             "usage": _usage(0, 0, 0),
         }
 
+    def begin(self, prompt: PromptProgress | None = None) -> Iterator[bytes]:
+        """Return the first events. They count the tokens of a prompt that waits as none."""
+        if prompt is not None:
+            # `processed` of the first event is the number of cached tokens.
+            self._message["usage"] = _usage(prompt.total, prompt.processed, 0)
+        yield self._event("message_start", message=self._message)
+        yield self._event("ping")
+
     def encode(self, index: int, event: StreamEvent[Any]) -> Iterator[bytes]:
         """Return the frames for an event."""
-        if not self._has_begun:
-            self._has_begun = True
-            if isinstance(event, PromptProgress):
-                # `processed` of the first event is the number of cached tokens.
-                self._message["usage"] = _usage(event.total, event.processed, 0)
-            yield self._event("message_start", message=self._message)
-            yield self._event("ping")
         if isinstance(event, TokenGenerated) and event.part != REASONING:
             self._token_ids.append(event.token_id)
         yield from super().encode(index, event)

@@ -7,7 +7,7 @@ from typing import Any
 
 from state_machines import Vocabulary
 
-from ...results.events import ToolCallStarted
+from ...results.events import PromptProgress, ToolCallStarted
 from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
@@ -38,6 +38,7 @@ class ResponsesEncoder(BlocksEncoder):
         vocabulary: The model's vocabulary.
         options: The optional contents of the response.
         on_finished: Called with the response when it is complete.
+        client_name: Returns the client's name of a tool, and its namespace.
     """
 
     def __init__(
@@ -47,14 +48,16 @@ class ResponsesEncoder(BlocksEncoder):
         options: EncoderOptions,
         *,
         on_finished: Callable[[Fields], None],
+        client_name: Callable[[str], tuple[str, str | None]] = lambda shown: (shown, None),
     ) -> None:
         super().__init__(vocabulary, options)
         self._response = response
         self._response["output"] = self._blocks
         self._on_finished = on_finished
+        self._client_name = client_name
         self._sequence_number = 0
 
-    def begin(self) -> Iterator[bytes]:
+    def begin(self, prompt: PromptProgress | None = None) -> Iterator[bytes]:
         """Return the events before the first item."""
         yield self._event("response.created", response=self._response)
         yield self._event("response.in_progress", response=self._response)
@@ -88,8 +91,10 @@ class ResponsesEncoder(BlocksEncoder):
 
     def _call_block(self, event: ToolCallStarted) -> Fields:
         kind = "custom_tool_call" if event.is_custom else "function_call"
+        name, namespace = self._client_name(event.name)
+        names = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
         text = {_CALL_TEXTS[kind][0]: ""}
-        return self._item(kind, call_id=event.id, name=event.name, **text)
+        return self._item(kind, call_id=event.id, **names, **text)
 
     def _item(self, kind: str, **fields: Any) -> Fields:
         return {"id": new_id(ID_PREFIXES[kind]), "type": kind, "status": "in_progress", **fields}
@@ -122,7 +127,7 @@ class ResponsesEncoder(BlocksEncoder):
             member, event = _CALL_TEXTS[block["type"]]
             fields = {member: block[member]}
             if member == "arguments":
-                fields["name"] = block["name"]
+                fields |= {key: block[key] for key in ("name", "namespace") if key in block}
             yield self._item_event(f"{event}.done", **fields)
         else:
             part = block["content"][0]

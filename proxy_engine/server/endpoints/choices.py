@@ -15,6 +15,7 @@ from ...options.overrides import OptionOverrides
 from ...tools.choice import requires_call
 from ..encoders.choices import ChatEncoder, CompletionEncoder
 from ..errors import ApiError, conflict
+from ..history import readable_message
 from ..host import Lease
 from ..running import ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
@@ -26,15 +27,15 @@ from ..schemas.sampling import (
     TextFields,
 )
 from ..settings import ServerSettings
-from .generating import (
-    STREAMED,
+from ..tool_definitions import hosted_fields
+from ..tool_lists import ToolList
+from .generating import STREAMED, generating_router, reply
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     message_part,
     read_request,
     reasoning_option,
-    reply,
 )
 
 TopLogprobs: TypeAlias = Annotated[int, Field(ge=-1, le=20)]
@@ -138,6 +139,7 @@ class ChatRequest(ChoicesRequest):
     def ineffective_fields(self) -> Iterator[str]:
         """Yield fields whose values have no effect although they should."""
         yield from super().ineffective_fields()
+        yield from hosted_fields(self.tools, self.tool_choice)
         if self.continue_final_message and self.messages[-1].role not in ("assistant", "agent"):
             yield self.given_name("continue_final_message")
 
@@ -213,8 +215,7 @@ def _read_chat(body: ChatRequest, settings: ServerSettings) -> GenerationRequest
         names={"prompt": "messages", "logprobs": "top_logprobs", "reasoning": "reasoning_effort"},
         options=options,
         choices=choices,
-        tools=body.tools,
-        tool_choice=body.tool_choice,
+        tools=ToolList.read(body.tools, body.tool_choice),
         part_name=message_part,
     )
 
@@ -279,7 +280,7 @@ def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:
 
 def engine_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Return the messages of a request, with the fields that a model can read."""
-    return [_engine_message(message) for message in messages]
+    return [readable_message(_engine_message(message)) for message in messages]
 
 
 def _engine_message(message: Message) -> dict[str, Any]:

@@ -1,15 +1,13 @@
-"""The common path of the generating endpoints from a parsed request to its response."""
+"""The common path of the generating endpoints from a converted request to its response."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.routing import APIRoute
@@ -18,34 +16,21 @@ from pydantic_core import from_json
 
 from state_machines.errors import ProxyError
 
-from ...conversation.messages import RawPrompt
-from ...options.generation import GenerationOptions, ReasoningOptions
-from ...options.overrides import OptionOverrides
-from ...options.values import MAX_COUNT
 from ...results.events import Finished
-from ..encoders.encoder import Encoder, EncoderOptions
+from ..encoders.encoder import Encoder
 from ..errors import (
     INTERNAL_ERROR,
     ApiError,
     ErrorResponse,
-    PartName,
     api_error,
-    conflict,
     translated_errors,
 )
-from ..generation_settings import merged_options
-from ..host import Lease
-from ..media_parts import check_urls, prompt_characters, without_media
-from ..models import ModelChoice
-from ..running import Event, Generation, Running, Services, begin
-from ..schemas.sampling import SamplingFields, TextFields
-from ..settings import ServerSettings
+from ..media_parts import without_media
+from ..running import Event, Running, Services
 from ..streaming import ServerSentEvents, unless_disconnected
+from .served_requests import GenerationRequest, ServedRequest
 
 T = TypeVar("T")
-
-MakeEncoder: TypeAlias = Callable[[Lease], Coroutine[Any, Any, Encoder]]
-"""Makes the encoder of an answer."""
 
 MAX_VALUES = 300_000
 """The maximum number of JSON values in a body.
@@ -55,144 +40,10 @@ Parsing takes some 0.1 µs per value and cannot be interrupted; no thread genera
 
 _MAX_INLINE_BYTES = 16_384
 _MAX_INLINE_TOKENS = 256
+# The time after which a stream begins although the prompt is not processed.
+_START_SECONDS = 0.1
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRequest(ABC):
-    """A request of an endpoint, converted for the engine.
-
-    Attributes:
-        make_encoder: Makes the encoder, once the model is known.
-        is_streamed: Whether to stream the response.
-        names: The endpoint's names for the engine's parameters, where they differ. ``media`` is
-            that for a recording or an image.
-        part_name: The endpoint's names for content parts.
-        prompts: The prompts, for the log.
-    """
-
-    make_encoder: MakeEncoder
-    is_streamed: bool
-    names: Mapping[str, str]
-    part_name: PartName | None = None
-    prompts: Sequence[Any]
-
-    @abstractmethod
-    async def begin(self, services: Services) -> Running:
-        """Take slots and the model, and start.
-
-        Raises:
-            ApiError: The queue is full, or there is no such model, or it is unsuitable.
-            ProxyError: The engine refuses the request.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationRequest(ServedRequest):
-    """A request for answers.
-
-    Attributes:
-        model: The model.
-        generations: The answers to generate, with the server's options where it has none.
-    """
-
-    model: ModelChoice
-    generations: Sequence[Generation]
-
-    async def begin(self, services: Services) -> Running:
-        """Start the answers, as :func:`proxy_engine.server.running.begin`."""
-        return await begin(self.generations, self.model, services)
-
-
-def read_request(
-    body: SamplingFields,
-    prompts: Sequence[list[dict[str, Any]] | RawPrompt],
-    make_encoder: MakeEncoder,
-    settings: ServerSettings,
-    *,
-    names: Mapping[str, str],
-    options: Callable[[int], OptionOverrides],
-    choices: int = 1,
-    tools: Sequence[Any] | None = None,
-    tool_choice: Any = None,
-    part_name: PartName | None = None,
-) -> GenerationRequest:
-    """Return a request for the engine.
-
-    Args:
-        body: The body of the request.
-        prompts: Conversations as chat completions have them, or raw prompts.
-        make_encoder: Makes the encoder, once the model is known.
-        settings: The settings of the server.
-        names: The endpoint's names for the engine's parameters, where they differ.
-        options: Returns the options of the answer of a number.
-        choices: The number of answers to each prompt.
-        tools: The tools, as chat completions have them.
-        tool_choice: The choice among them.
-        part_name: The endpoint's names for content parts.
-
-    Raises:
-        ApiError: The request is invalid, or exceeds a limit of the server.
-    """
-    count = choices * len(prompts)
-    if count > settings.max_choices:
-        what = f"{count} answers are too many for one request; the maximum is"
-        raise ApiError(400, f"{what} {settings.max_choices}", code="too_many", param="n")
-    is_endless = isinstance(body, TextFields) and bool(body.ignore_eos)
-    if is_endless and (tools or not body.has_free_text):
-        what = "ignore_eos is for free text; structured output and tool calls end by themselves"
-        raise conflict(what, "ignore_eos")
-    field, response_format = body.constraint(body.text_format, body.format_name)
-    characters = 0
-    for prompt in prompts:
-        if isinstance(prompt, RawPrompt):
-            characters += len(prompt.content)
-        else:
-            if part_name is not None:
-                check_urls(prompt, part_name, is_allowed=settings.allow_image_urls)
-            characters += prompt_characters(prompt)
-    if characters > (limit := settings.max_prompt_characters):
-        raise ApiError(
-            413,
-            f"the prompt has {characters:,} characters; the maximum is {limit:,}",
-            code="prompt_too_large",
-            param=names.get("prompt", "prompt"),
-        )
-    generations = []
-    for number in range(count):
-        prompt = prompts[number // choices]
-        defaults = settings.request_defaults(is_raw=isinstance(prompt, RawPrompt))
-        given = merged_options(options(number), defaults)
-        if is_endless:
-            length = given.get("max_tokens", GenerationOptions().max_tokens)
-            given = {**given, "max_tokens": length, "min_tokens": length or MAX_COUNT}
-        generations.append(Generation(prompt, response_format, tools or None, tool_choice, given))
-    names = {"response_format": field, **names}
-    if isinstance(body, TextFields):
-        names = {"max_tokens": body.limit_name, **names}
-    return GenerationRequest(
-        make_encoder=make_encoder,
-        is_streamed=body.is_streamed,
-        names=names,
-        part_name=part_name,
-        prompts=[one.prompt for one in generations],
-        model=body.model_choice,
-        generations=generations,
-    )
-
-
-def encoder_options(body: SamplingFields, **more: bool) -> EncoderOptions:
-    """Return the contents of a response that a request asks for, and ``more`` of them."""
-    return EncoderOptions(
-        **{
-            "is_streamed": body.is_streamed,
-            "tokens": bool(body.include_tokens),
-            "confidence": bool(body.include_confidence),
-            "is_complete": not body.has_free_text,
-            **more,
-        }
-    )
 
 
 async def reply(
@@ -229,6 +80,7 @@ async def respond(
         with translated_errors(served.names, served.part_name):
             running = await served.begin(services)
         begun.append(running)
+        services.unknown_fields.list_tools(request, running.left_out_tools)
         log_fields: dict[str, Any] = request.state.log_fields
         log_fields["model"] = running.lease.model.name
         if running.lease.model.adapter is not None:
@@ -243,8 +95,8 @@ async def respond(
                 if not served.is_streamed:
                     await _consume(encoder, running, log_fields)
                     return await _off_loop(encoder.reply, running)
-                # A failure before the headers are sent gets an HTTP status.
-                await running.wait_for_output(settings.keep_alive_seconds)
+                # The request is valid and queued. A failure at once gets an HTTP status.
+                await running.wait_for_output(_START_SECONDS)
             # From here on the response closes what runs.
             stack.pop_all()
             return ServerSentEvents(
@@ -288,7 +140,7 @@ async def _encoded(encoder: Encoder, running: Running, index: int, event: Event)
 async def _frames(
     encoder: Encoder, running: Running, served: ServedRequest, log_fields: dict[str, Any]
 ) -> AsyncIterator[bytes]:
-    for data in encoder.begin():
+    for data in encoder.begin(running.prompt_progress):
         yield data
     failure = None
     try:
@@ -379,13 +231,3 @@ STREAMED: dict[int | str, dict[str, Any]] = {
     }
 }
 """OpenAPI's description of streamed responses."""
-
-
-def message_part(message: int, part: int) -> str:
-    """Return the field that is a content part of a request with ``messages``."""
-    return f"messages[{message}].content[{part}]"
-
-
-def reasoning_option(effort: str) -> bool | ReasoningOptions:
-    """Return the engine's option: ``"none"`` disables reasoning, other efforts permit it."""
-    return False if effort == "none" else ReasoningOptions(is_required=False)

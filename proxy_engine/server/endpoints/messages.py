@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from fastapi import Request, Response
@@ -17,18 +17,18 @@ from ...options.overrides import OptionOverrides
 from ..encoders.messages import MessagesEncoder
 from ..errors import AnthropicErrorResponse, ApiError, translated_errors
 from ..host import Lease
-from ..running import ServicesOfRequest
+from ..running import Generation, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
 from ..settings import ServerSettings
 from ..streaming import json_reply, unless_disconnected
-from .generating import (
-    STREAMED,
+from ..tool_definitions import is_hosted, unread_members
+from ..tool_lists import ToolList
+from .generating import STREAMED, generating_router, reply
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     read_request,
-    reply,
 )
 
 
@@ -53,7 +53,9 @@ class ThinkingConfig(RequestModel):
 
     type: Literal["enabled", "adaptive", "disabled"]
     budget_tokens: int | None = Field(default=None, ge=1)
-    display: Literal["summarized", "omitted"] | None = None
+    display: str | None = Field(
+        default=None, description="`omitted` leaves it out; other values are as `summarized`."
+    )
 
 
 class ToolChoiceParam(RequestModel):
@@ -101,12 +103,16 @@ class MessagesRequest(TextFields):
         for index, tool in enumerate(self.tools or ()):
             if "input_schema" not in tool:
                 yield f"tools[{index}]"
+            else:
+                yield from unread_members(tool, f"tools[{index}]")
         if self.include_tokens:
             yield "include_tokens"
 
 
 router = generating_router(error=AnthropicErrorResponse)
 
+# The beginning of the types of hosted tools that search other tools.
+_TOOL_SEARCH = "tool_search_tool"
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -128,18 +134,23 @@ async def count_tokens(
 
     async def counted() -> Response:
         parsed = await asyncio.to_thread(_read_request, body, services.settings)
-        (generation,) = parsed.generations
+
+        async def count(generations: Sequence[Generation]) -> int:
+            (generation,) = generations
+            return await asyncio.to_thread(
+                lease.engine.count_tokens,
+                generation.prompt,
+                generation.response_format,
+                tools=generation.tools,
+                tool_choice=generation.tool_choice,
+                **generation.options,
+            )
+
         with translated_errors(parsed.names, parsed.part_name):
             async with services.host.lease(parsed.model) as lease:
-                count = await asyncio.to_thread(
-                    lease.engine.count_tokens,
-                    generation.prompt,
-                    generation.response_format,
-                    tools=generation.tools,
-                    tool_choice=generation.tool_choice,
-                    **generation.options,
-                )
-        return json_reply({"input_tokens": count})
+                tokens, left_out = await parsed.without_refused_tools(count)
+        services.unknown_fields.list_tools(request, left_out)
+        return json_reply({"input_tokens": tokens})
 
     return await unless_disconnected(request.receive, counted())
 
@@ -165,18 +176,9 @@ def _read_request(body: MessagesRequest, settings: ServerSettings) -> Generation
         settings,
         names={"prompt": "messages", "reasoning": "thinking"},
         options=lambda _: _options(body),
-        tools=[_tool(tool) for tool in body.tools or () if "input_schema" in tool],
-        tool_choice=choice,
+        tools=conversation.tools(choice),
         part_name=conversation.part_name,
     )
-
-
-def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool as chat completions have it."""
-    function = {"name": tool.get("name"), "parameters": tool["input_schema"]}
-    if tool.get("description"):
-        function["description"] = tool["description"]
-    return {"type": "function", "function": function}
 
 
 def _options(body: MessagesRequest) -> OptionOverrides:
@@ -194,7 +196,11 @@ def _options(body: MessagesRequest) -> OptionOverrides:
 
 
 class _Conversation:
-    """The messages of a request as chat completions have them.
+    """The messages of a request as chat completions have them, and the tools in them.
+
+    A tool with ``defer_loading`` can be called from the start. The message that first names it
+    describes it. If the tools are searched by a hosted tool, no message would: the prompt describes
+    them at once.
 
     Attributes:
         messages: The messages.
@@ -202,6 +208,18 @@ class _Conversation:
 
     def __init__(self, body: MessagesRequest) -> None:
         self.messages: list[dict[str, Any]] = []
+        self._body_tools = body.tools or []
+        # By name: the tools that no message has described.
+        self._deferred: dict[str, Mapping[str, Any]] = {}
+        if not any(str(tool.get("type")).startswith(_TOOL_SEARCH) for tool in self._body_tools):
+            self._deferred = {
+                str(tool.get("name")): tool
+                for tool in self._body_tools
+                if tool.get("defer_loading")
+            }
+        self._deferred_names = [*self._deferred]
+        self._added: list[Mapping[str, Any]] = []
+        self._removed: set[str] = set()
         # By message: the fields of the request that its parts are.
         self._names: list[list[str]] = []
         if body.system:
@@ -212,6 +230,39 @@ class _Conversation:
     def part_name(self, message: int, part: int) -> str:
         """Return the field of the request that is a content part."""
         return self._names[message][part]
+
+    def tools(self, choice: Any) -> ToolList:
+        """Return the tools of the request, and those that messages add, without removed ones."""
+        given = [
+            None if tool.get("name") in self._removed else _definition(tool)
+            for tool in self._body_tools
+        ]
+        left = (tool for tool in self._added if tool.get("name") not in self._removed)
+        added = [tool for tool in map(_definition, left) if tool is not None]
+        return ToolList.read(given, choice, added=added, deferred=self._deferred_names)
+
+    def _tool_text(self, name: str) -> str:
+        """Return the text that refers to a tool, which describes it if no earlier text does."""
+        self._removed.discard(name)
+        tool = self._deferred.pop(name, None)
+        if tool is None:
+            return f"Tool available: {name}"
+        keys = ("name", "description", "input_schema")
+        shown = {key: tool[key] for key in keys if tool.get(key) is not None}
+        return f"Tool available: {json.dumps(shown, ensure_ascii=False)}"
+
+    def _changed_tool(self, kind: str, tool: Mapping[str, Any]) -> str:
+        """Add or remove a tool from here on, and return the text that says so."""
+        definition = tool.get("definition")
+        if isinstance(definition, Mapping):
+            tool = definition
+            self._added.append(definition)
+            self._deferred[str(tool.get("name"))] = definition
+        name = str(tool.get("name"))
+        if kind == "tool_addition":
+            return self._tool_text(name)
+        self._removed.add(name)
+        return f"Tool no longer available: {name}"
 
     def _add(self, role: str, content: str | list[dict[str, Any]], name: str) -> None:
         if isinstance(content, str):
@@ -231,13 +282,13 @@ class _Conversation:
                     message.setdefault("tool_calls", []).append(call)
                 case {"type": "tool_result", "tool_use_id": str(id), **rest}:
                     # Results precede the other blocks of their message.
-                    parts = [*_parts(rest.get("content") or "", f"{field}.content")]
+                    parts = [*self._parts(rest.get("content") or "", f"{field}.content")]
                     self._append(
                         {"role": "tool", "tool_call_id": id, "content": [p for p, _ in parts]},
                         [name for _, name in parts],
                     )
                 case _:
-                    for part, part_name in _parts([block], name, index):
+                    for part, part_name in self._parts([block], name, index):
                         message["content"].append(part)
                         names.append(part_name)
         if len(message) > 2 or message["content"]:
@@ -247,28 +298,51 @@ class _Conversation:
         self.messages.append(message)
         self._names.append(names)
 
+    def _parts(
+        self, content: Any, name: str, start: int = 0
+    ) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield content blocks as parts of chat completions, and the fields that they are."""
+        for block, field in _blocks(content, name, start):
+            match block:
+                case {"type": "tool_reference", "tool_name": str(tool)}:
+                    yield {"type": "text", "text": self._tool_text(tool)}, field
+                case {"type": "tool_addition" | "tool_removal" as kind, "tool": Mapping() as tool}:
+                    yield {"type": "text", "text": self._changed_tool(str(kind), tool)}, field
+                case _:
+                    yield _part(block, field), field
 
-def _parts(content: Any, name: str, start: int = 0) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield content blocks as parts of chat completions, and the fields that they are."""
+
+def _definition(tool: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return a tool, unless it has no schema. A tool with a schema has no other type."""
+    if "input_schema" in tool:
+        return {key: value for key, value in tool.items() if key != "type"}
+    return tool if is_hosted(tool) else None
+
+
+def _blocks(content: Any, name: str, start: int) -> Iterator[tuple[Any, str]]:
+    """Yield content blocks, and the fields that they are."""
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):
         message = f"the content is {short_repr(content)}, neither a text nor a list of blocks"
         raise ApiError(400, message, code="invalid_prompt", param=name)
     for index, block in enumerate(content, start):
-        field = f"{name}[{index}]"
-        match block:
-            case {"type": "text", "text": str(text)}:
-                yield {"type": "text", "text": text}, field
-            case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}}:
-                url = f"data:{rest.get('media_type', '')};base64,{data}"
-                yield {"type": "image_url", "image_url": {"url": url}}, field
-            case {"type": "image", "source": {"type": "url", "url": str(url)}}:
-                yield {"type": "image_url", "image_url": {"url": url}}, field
-            case {"type": "document", "source": {"type": "text", "data": str(text)}, **rest}:
-                title = rest.get("title")
-                yield {"type": "text", "text": f"{title}\n\n{text}" if title else text}, field
-            case _:
-                kind = block.get("type") if isinstance(block, Mapping) else None
-                message = f"a content block of type {short_repr(kind)} is not supported here"
-                raise ApiError(400, message, code="invalid_prompt", param=field)
+        yield block, f"{name}[{index}]"
+
+
+def _part(block: Any, field: str) -> dict[str, Any]:
+    """Return a content block as a part of chat completions."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "text", "text": text}
+        case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}}:
+            url = f"data:{rest.get('media_type', '')};base64,{data}"
+            return {"type": "image_url", "image_url": {"url": url}}
+        case {"type": "image", "source": {"type": "url", "url": str(url)}}:
+            return {"type": "image_url", "image_url": {"url": url}}
+        case {"type": "document", "source": {"type": "text", "data": str(text)}, **rest}:
+            title = rest.get("title")
+            return {"type": "text", "text": f"{title}\n\n{text}" if title else text}
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    message = f"a content block of type {short_repr(kind)} is not supported here"
+    raise ApiError(400, message, code="invalid_prompt", param=field)

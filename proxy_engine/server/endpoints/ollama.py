@@ -15,20 +15,22 @@ from ...options.generation import ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ..encoders.ollama import OllamaEncoder, answer_fields, json_line
 from ..errors import OllamaErrorResponse
+from ..history import readable_message
 from ..host import Lease
 from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import ALL_NAMES, MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
 from ..settings import ServerSettings
 from ..streaming import json_reply, unless_disconnected
-from .generating import (
+from ..tool_definitions import hosted_fields
+from ..tool_lists import ToolList
+from .generating import generating_router, reply
+from .operations import loadable_models
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     read_request,
-    reply,
 )
-from .operations import loadable_models
 
 
 class OllamaMessage(RequestModel):
@@ -49,8 +51,8 @@ class OllamaRequest(TextFields):
     other_names = ALL_NAMES
 
     stream: bool | None = Field(default=None, description="Default: true.")
-    format: Literal["json"] | dict[str, Any] | None = Field(
-        default=None, description="`json`, or a JSON Schema."
+    format: Literal["json", ""] | dict[str, Any] | None = Field(
+        default=None, description="`json`, or a JSON Schema. An empty text is no format."
     )
     think: bool | Literal["low", "medium", "high"] | None = None
 
@@ -81,6 +83,11 @@ class OllamaChatRequest(OllamaRequest):
         description="Without messages, the model is loaded.",
     )
     tools: list[dict[str, Any]] | None = None
+
+    def ineffective_fields(self) -> Iterator[str]:
+        """Yield fields whose values have no effect although they should."""
+        yield from super().ineffective_fields()
+        yield from hosted_fields(self.tools)
 
 
 class OllamaGenerateRequest(OllamaRequest):
@@ -186,7 +193,7 @@ def _read_request(
         settings,
         names={"prompt": name, "max_tokens": "options.num_predict", "reasoning": "think"},
         options=options,
-        tools=tools,
+        tools=ToolList.read(tools),
     )
 
 
@@ -212,4 +219,4 @@ def _messages(messages: Sequence[OllamaMessage]) -> Iterator[dict[str, Any]]:
             ]
         if message.role == "tool":
             written["tool_call_id"] = ids.pop(0) if ids else f"call_{index}"
-        yield written
+        yield readable_message(written)

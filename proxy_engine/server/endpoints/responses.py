@@ -16,27 +16,27 @@ from ..encoders.encoder import Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
 from ..host import Lease
-from ..response_store import (
+from ..response_items import (
     ITEM_KEYS,
-    Item,
-    ResponseStore,
-    StoredResponse,
+    defined_tools,
     input_items,
+    is_known_item,
     messages_of_items,
 )
+from ..response_store import Item, ResponseStore, StoredResponse
 from ..running import ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
 from ..settings import ServerSettings
 from ..streaming import json_reply
-from .generating import (
-    STREAMED,
+from ..tool_definitions import hosted_fields
+from ..tool_lists import ToolList
+from .generating import STREAMED, generating_router, reply
+from .served_requests import (
     GenerationRequest,
     encoder_options,
-    generating_router,
     read_request,
     reasoning_option,
-    reply,
 )
 
 _COMMON_KEYS = frozenset({"type", "id", "status"})
@@ -112,6 +112,14 @@ class ResponsesRequest(SamplingFields):
                     if name not in known and name not in _COMMON_KEYS and value is not None:
                         yield f"input[].{name}", value
 
+    def ineffective_fields(self) -> Iterator[str]:
+        """Yield fields whose values have no effect although they should."""
+        yield from super().ineffective_fields()
+        yield from hosted_fields(self.tools, self.tool_choice)
+        for item in self.input if isinstance(self.input, list) else ():
+            if not is_known_item(item):
+                yield f"input[].{item['type']}"
+
 
 _NAMES = {"prompt": "input", "max_tokens": "max_output_tokens", "logprobs": "top_logprobs"}
 
@@ -186,7 +194,10 @@ def _read_request(
         *["previous_response_id"] * len(before),
         *(f"input[{index}]" for index in range(len(given))),
     ]
-    messages, fields = messages_of_items([*before, *given], names)
+    items = [*before, *given]
+    at_start, later = defined_tools(items)
+    tools = ToolList.read([*(body.tools or ()), *at_start], body.tool_choice, added=later)
+    messages, fields = messages_of_items(items, names, tools.shown_name)
     if body.instructions is not None:
         # Instructions of a response do not apply to earlier or later ones.
         messages.insert(0, {"role": "system", "content": body.instructions})
@@ -211,6 +222,7 @@ def _read_request(
             lease.engine.vocabulary,
             encoder_options(body, logprobs="logprobs" in options),
             on_finished=store_response,
+            client_name=tools.client_name,
         )
 
     return read_request(
@@ -220,8 +232,7 @@ def _read_request(
         settings,
         names=_NAMES,
         options=lambda _: options,
-        tools=body.tools,
-        tool_choice=body.tool_choice,
+        tools=tools,
         part_name=part_name,
     )
 

@@ -20,7 +20,8 @@ from ..host import Lease
 from ..running import Running, Services, ServicesOfRequest
 from ..schemas.constraints import TextConstraints
 from ..transcribing import Upload, begin_transcription
-from .generating import ServedRequest, described_errors, respond
+from .generating import described_errors, respond
+from .served_requests import ServedRequest
 
 
 class TranslationRequest(TextConstraints):

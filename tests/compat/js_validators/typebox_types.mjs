@@ -84,6 +84,7 @@ export function typesOf(Type) {
   };
   // What docs/reader-schemas.md recommends. No text may be refused.
   Object.assign(types, {
+    "format url by x-reader-language": Type.String({ format: "url", "x-reader-language": { language: "url" } }),
     "instead of maxLength": Type.String({ maxLength: 3, pattern: "^[\\u0000-\\ud7ff\\ue000-\\uffff]*$" }),
     "instead of multipleOf": Type.Integer({ multipleOf: 3, minimum: -9007199254740991, maximum: 9007199254740991 }),
   });

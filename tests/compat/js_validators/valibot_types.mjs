@@ -153,6 +153,9 @@ export const types = {
   "instead of base64": string(v.base64(), v.regex(/^([A-Za-z\d+\/]{4})*([A-Za-z\d+\/]{2}==|[A-Za-z\d+\/]{3}=)?$/)),
   "instead of maxLength": string(v.maxLength(3), v.regex(/^[\u0000-\ud7ff\ue000-\uffff]*$/)),
   "instead of multipleOf": number(v.safeInteger(), v.multipleOf(5)),
+
+  // The keyword passes through the metadata of a type. No text may be refused.
+  "url by x-reader-language": string(v.url(), v.metadata({ "x-reader-language": { language: "url" } })),
 };
 
 // The converter refuses these; `errorMode: "ignore"` converts them without the action.

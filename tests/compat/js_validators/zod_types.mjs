@@ -267,4 +267,9 @@ export const types = {
   "instead of url": z.url().regex(/^https:\/\/([a-z][a-z0-9]*\.)+[a-z]+(\/[\w.~\/-]*)?$/),
   "instead of int keys": z.record(z.string().regex(/^(0|[1-9]\d{0,8})$/), z.string()),
   "instead of pipe": z.string().max(3).pipe(z.string().max(3)),
+  // The keyword passes through the metadata of a type. No text may be refused.
+  "url by x-reader-language": z.url().meta({ "x-reader-language": { language: "url" } }),
+  "httpUrl by x-reader-language": z.url({ protocol: /^https$/ }).meta({
+    "x-reader-language": { language: "url", allowed_schemes: ["https"] },
+  }),
 };

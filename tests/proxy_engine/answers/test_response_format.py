@@ -64,7 +64,11 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
         (Model, '{"n": 1}', Model(n=1)),
         (Data, '{"n": 1}', Data(n=1)),
         (Typed, '{"n": 1}', {"n": 1}),
-        (Node, '{"value": 1, "children": [{"value": 2}]}', Node(value=1, children=[Node(value=2)])),
+        (
+            Node,
+            '{"value": 1, "children": [{"value": 2, "children": []}]}',
+            Node(value=1, children=[Node(value=2)]),
+        ),
         (list[int], "[1, 2]", [1, 2]),
         (dict[str, bool], '{"a": true}', {"a": True}),
         (int | None, "null", None),

@@ -154,7 +154,7 @@ def test_responses_stream_and_continue_a_custom_call(client: openai.OpenAI, mode
             {"format": {"type": "grammar", "syntax": "regex", "definition": "("}},
             "grammar of the input",
         ),
-        ({"schema": {}}, "no 'schema'"),
+        ({"schema": {"type": "string"}}, "no 'schema'"),
         ({"name": "a b"}, "not a valid name"),
     ],
 )

@@ -36,7 +36,7 @@ from proxy_engine import (
     ToolCallStarted,
     Usage,
 )
-from proxy_engine.server.response_store import messages_of_items
+from proxy_engine.server.response_items import messages_of_items
 
 RESULT: GenerationResult[Any] = GenerationResult(
     text="Well.",

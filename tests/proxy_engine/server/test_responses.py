@@ -214,7 +214,7 @@ def test_reasoning_is_an_item(client: openai.OpenAI) -> None:
             400,
             "text.format",
         ),
-        ({"tools": [{"type": "web_search"}]}, 400, "tools[0]"),
+        ({"tools": [{"type": "function"}]}, 400, "tools[0]"),
         ({"extra_body": {"choice": ["a" * 40]}}, 400, "max_output_tokens"),
         ({"extra_body": {"draft_model": "no-such"}}, 404, "draft_model"),
         ({"extra_body": {"speculation": "on"}}, 400, "speculation"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -236,3 +237,14 @@ def test_any_text_is_parsed(name: str, pieces: list[str]) -> None:
     parsed = parse_tool_calls(text, entry, [clock])
     assert parsed.calls or parsed.errors
     assert parsed.text == text or not any("cannot be read" in str(e) for e in parsed.errors)
+
+
+@pytest.mark.parametrize("name", ["hermes", "phi4_mini", "llama3"])
+def test_arguments_that_were_encoded_twice_are_read(name: str) -> None:
+    tool = Tool("f", parameters={"type": "object", "properties": {"n": {"type": "integer"}}})
+    once = '{"n": 1}'
+    text = write_calls(FORMATS[name], [("f", {"n": 1})])
+    assert once in text
+    parsed = parse_tool_calls(text.replace(once, json.dumps(once)), name, [tool])
+    assert parsed.errors == ()
+    assert [call.arguments for call in parsed.calls] == [{"n": 1}]

@@ -222,7 +222,7 @@ def with_hint(hint: str) -> Any:
         ([{"type": "function", "function": "f"}], 0, None, "not an object"),
         ([{"name": "f", "parameters": {}, "input_schema": {}}], 0, "f", "input_schema"),
         ([{"type": "function", "function": {"name": "a b"}}], 0, "a b", "not a valid name"),
-        ([{"type": "function", "function": {"name": "x" * 65}}], 0, "x" * 65, "not a valid name"),
+        ([{"type": "function", "function": {"name": "x" * 129}}], 0, "x" * 129, "not a valid name"),
         ([{"type": "function", "function": {"name": 5}}], 0, None, "not a valid name"),
         ([{"type": "function", "name": "f", "strict": "yes"}], 0, "f", "strict"),
         ([{"type": "function", "name": "f", "description": 1}], 0, "f", "description"),

@@ -109,13 +109,42 @@ def test_recursive_schemas_nest() -> None:
         {"type": ["object", "array"]},
         {"type": "array", "uniqueItems": True, "items": {"type": "string"}},
         {"const": f"x{MARK}"},
-        {"type": "object", "properties": {"b>": {"type": "string"}}},
     ],
 )
 def test_values_without_a_text_are_refused_by_name(schema: Any) -> None:
     with pytest.raises(UnsupportedSchemaError) as caught:
         MINIMAX_M3_XML.compile(of_a(schema))
     assert str(caught.value.pointer).startswith("/properties/a")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object"}, None),
+        ({"type": ["object", "array"]}, None),
+        ({"type": "array", "uniqueItems": True, "items": {"type": "string"}}, None),
+        ({"type": "array", "items": {"type": "object"}}, []),
+        ({"type": ["integer", "object"]}, 5),
+    ],
+)
+def test_optional_values_without_a_text_are_left_out(schema: Any, value: Any) -> None:
+    parameters = {"type": "object", "properties": {"a": schema, "b": {"type": "integer"}}}
+    compiled = MINIMAX_M3_XML.compile(parameters)
+    assert [error.pointer for error in compiled.left_out] == ["/properties/a"]
+    admitted = {"b": 1} if value is None else {"a": value, "b": 1}
+    written = MINIMAX_M3_XML.write(admitted)
+    assert StateMachine(compiled.node).matches(written)
+    assert compiled.read(written) == admitted
+    assert not StateMachine(compiled.node).matches(f"{MARK}<a>{MARK}<x>1{MARK}</x>{MARK}</a>")
+
+
+def test_nested_properties_have_aliases() -> None:
+    parameters = of_a({"type": "object", "properties": {"b>": {"type": "string"}}})
+    compiled = MINIMAX_M3_XML.compile(parameters)
+    written = "@<a>@<b_>x@</b_>@</a>".replace("@", MARK)
+    assert StateMachine(compiled.node).matches(written)
+    assert compiled.read(written) == {"a": {"b>": "x"}}
+    assert not compiled.left_out
 
 
 @pytest.mark.parametrize("text", ["<a>", "@<a>x", "@<a>x@</b>", "@<a", "@<a>@<b>x@</b>y@</a>", "x"])

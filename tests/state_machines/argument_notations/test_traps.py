@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from mlx_lm.tool_parsers import gemma4
 from notation_families import FAMILIES, is_same
 
 from state_machines import UnsatisfiableSchemaError, UnsupportedSchemaError, Vocabulary
@@ -15,23 +16,24 @@ from state_machines.argument_notations import (
     PYTHONIC_JSON,
     Notation,
     TaggedNotation,
+    tag_styles,
 )
 from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.argument_notations.tag_styles import (
     DSML,
     DSML_V4,
     DSML_V4_1,
-    GLM,
-    GLM_COMPACT,
-    LONGCAT,
-    MINICPM,
-    MINIMAX,
     QWEN_CODER,
     SEED,
     XTML,
 )
 from state_machines.matcher import Matcher
 
+# mlx-lm's parsers strip the values of these.
+GLM, GLM_COMPACT, LONGCAT, MINICPM, MINIMAX = (
+    getattr(tag_styles, name).trimmed
+    for name in ("GLM", "GLM_COMPACT", "LONGCAT", "MINICPM", "MINIMAX")
+)
 BY_NOTATION = {family.notation: family for family in FAMILIES}
 TAGGED = [QWEN_CODER, MINIMAX, GLM, GLM_COMPACT, LONGCAT]
 WITH_KINDS = [DSML, DSML_V4, DSML_V4_1, XTML]
@@ -57,7 +59,8 @@ def assert_reads(notation: Notation, schema: Any, text: str, value: dict[str, An
     assert is_same(arguments.read(text), value), arguments.read(text)
     if family.parser is not None and (value or family.parses_no_arguments):
         pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
-        assert is_same(family.parsed(text, arguments.parser_schema), value)
+        written = notation.property_names(schema).write_members(value)
+        assert is_same(family.parsed(text, arguments.parser_schema), written)
 
 
 def assert_not_written(notation: Notation, schema: Any, *texts: str) -> None:
@@ -323,13 +326,38 @@ def test_unique_items_compare_by_value() -> None:
     assert not special.matches(b"{a:[{b:" + mark + mark + b"},{b:" + mark + mark + b"}]}")
 
 
-@pytest.mark.parametrize("name", ["a-b", "class", "None", "1a", "c d", "__debug__", "ﬁ", ""])
-def test_names_that_are_no_keyword_arguments_raise(name: str) -> None:
-    schema = {"type": "object", "properties": {name: TEXT}}
-    with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
-        PYTHONIC.compile(schema)
-    assert refusal.value.pointer == f"/properties/{name}"
+@pytest.mark.parametrize(
+    ("name", "alias"),
+    [
+        ("a-b", "a_b"), ("class", "class_"), ("None", "None_"), ("1a", "_1a"), ("c d", "c_d"),
+        ("__debug__", "__debug___"), ("ﬁ", "_"), ("", "_"), ("$filter", "_filter"),
+    ],
+)  # fmt: skip
+def test_names_that_are_no_keyword_arguments_have_aliases(name: str, alias: str) -> None:
+    schema = {"type": "object", "properties": {name: TEXT}, "required": [name]}
+    assert_reads(PYTHONIC, schema, f'{alias}="x"', {name: "x"})
+    assert_not_written(PYTHONIC, schema, f'{name}="x"')
     assert_not_written(PYTHONIC, {"type": "object"}, f'{name}="x"')
+
+
+def test_aliases_differ_from_each_other_and_from_other_properties() -> None:
+    names = ["a-b", "a_b", "a.b", "a b", "a_b_"]
+    schema = {"type": "object", "properties": dict.fromkeys(names, TEXT)}
+    value = {name: str(index) for index, name in enumerate(names)}
+    aliases = PYTHONIC.property_names(schema)
+    assert aliases.aliases.keys() == {"a-b", "a.b", "a b"}
+    written = aliases.write_members(value)
+    assert len(written) == len(names)
+    assert_reads(PYTHONIC, schema, PYTHONIC.write(written), value)
+
+
+def test_properties_that_no_schema_lists_have_no_aliases() -> None:
+    schema = {"type": "object", "properties": {"a-b": TEXT}, "additionalProperties": TEXT}
+    assert_reads(PYTHONIC, schema, 'a_b="x", c="y"', {"a-b": "x", "c": "y"})
+    assert_not_written(PYTHONIC, schema, 'a_b="x", a_b="y"', 'a-b="x"')
+    nested = of_a({"type": "object", "additionalProperties": TEXT})
+    free = {**nested, "properties": {**nested["properties"], "x y": TEXT}}
+    assert_reads(GEMMA4, free, '{a:{x_y:<|"|>1<|"|>}}', {"a": {"x y": "1"}})
 
 
 @pytest.mark.parametrize("name", ["é", "match", "ünïcode", "変数"])
@@ -338,26 +366,45 @@ def test_keyword_argument_names_are_admitted(name: str) -> None:
     assert_reads(PYTHONIC, schema, f'{name}="x"', {name: "x"})
 
 
-def test_unwritable_names_raise() -> None:
+def test_unwritable_names_have_aliases() -> None:
     for notation, name in (
         (QWEN_CODER, "a>b"), (QWEN_CODER, "a b"), (QWEN_CODER, ""), (MINIMAX, 'a"b'), (GLM, " a"),
         (GLM, "a<b"), (DSML, 'a"'), (GEMMA4, "a b"), (GEMMA4, ""), (FUNCTION_GEMMA, "a:b"),
+        (GEMMA4, "$filter"), (GEMMA4, "If-Match"), (GEMMA4, "a.b"), (GEMMA4, "@type"),
     ):  # fmt: skip
-        with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
-            notation.compile({"type": "object", "properties": {name: TEXT}})
-        assert refusal.value.pointer == f"/properties/{name}"
-        assert refusal.value.keyword == "properties"
-        assert refusal.value.hint
-        # A property whose schema is false needs no writable name.
+        schema = {"type": "object", "properties": {name: TEXT}, "required": [name]}
+        (alias,) = notation.property_names(schema).aliases.values()
+        assert alias.isidentifier()
+        written = notation.write({alias: "x"})
+        assert_reads(notation, schema, written, {name: "x"})
+        # A property whose schema is false needs no name.
         notation.compile({"type": "object", "properties": {name: False}})
+
+
+def test_names_with_an_avoided_text_are_left_out() -> None:
+    schema = {"type": "object", "properties": {"a<end>": TEXT, "b": TEXT}}
+    compiled = PYTHONIC.compile(schema, avoid=["<end>"])
+    assert compiled.node.matches(b'b="x"')
+    assert [error.pointer for error in JSON.compile(schema, avoid=["<end>"]).left_out] == [
+        "/properties/a<end>"
+    ]
+    with pytest.raises(UnsupportedSchemaError, match="cannot write a property") as refusal:
+        JSON.compile({**schema, "required": ["b", "a<end>"]}, avoid=["<end>"])
+    assert refusal.value.pointer == "/properties/a<end>"
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize("name", ["ключ", "é", "変数", "٣", "k1_"])
+def test_gemma_writes_letters_of_every_alphabet(name: str) -> None:
+    schema = {"type": "object", "properties": {name: TEXT}, "required": [name]}
+    assert_reads(GEMMA4, schema, f'{{{name}:<|"|>x<|"|>}}', {name: "x"})
+    assert gemma4.parse_tool_call(f'call:f{{{name}:<|"|>x<|"|>}}')["arguments"] == {name: "x"}
 
 
 def test_nested_gemma_names_have_no_quotes() -> None:
     inner = {"type": "array", "items": {"$ref": "#/$defs/x"}}
     schema = {**of_a(inner), "$defs": {"x": {"properties": {"a b": TEXT}}}}
-    with pytest.raises(UnsupportedSchemaError) as refusal:
-        GEMMA4.compile(schema)
-    assert refusal.value.pointer == "/$defs/x/properties/a b"
+    assert_reads(GEMMA4, schema, '{a:[{a_b:<|"|>x<|"|>}]}', {"a": [{"a b": "x"}]})
     assert_reads(PYTHONIC, schema, 'a=[{"a b": "x"}]', {"a": [{"a b": "x"}]})
     assert_reads(GLM, schema, tagged(GLM, '[{"a b": "x"}]'), {"a": [{"a b": "x"}]})
 
@@ -383,9 +430,12 @@ def test_function_gemma_writes_scalars() -> None:
     mixed = of_a({"anyOf": [TEXT, {"type": "array", "items": TEXT}]})
     assert_reads(FUNCTION_GEMMA, mixed, "{a:<escape>x<escape>}", {"a": "x"})
     with pytest.raises(UnsupportedSchemaError, match="cannot write any value") as refusal:
-        FUNCTION_GEMMA.compile(of_a({"type": "array", "items": TEXT}))
+        FUNCTION_GEMMA.compile(of_a({"type": "array", "items": TEXT}, required=["a"]))
     assert refusal.value.pointer == "/properties/a"
     assert refusal.value.hint
+    optional = FUNCTION_GEMMA.compile(of_a({"type": "array", "items": TEXT}))
+    assert [error.pointer for error in optional.left_out] == ["/properties/a"]
+    assert_reads(FUNCTION_GEMMA, of_a({"type": "array", "items": TEXT}), "{}", {})
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.notation.name)
@@ -406,7 +456,7 @@ def test_avoided_texts_are_excluded_from_strings_and_names(family: Any) -> None:
     for text in family.template({"b": "x<end"}):
         assert free.matches(text.encode()) == bound.matches(text.encode())
     with pytest.raises(UnsupportedSchemaError) as refusal:
-        family.notation.compile(of_a({"const": "<end>"}), avoid=["<end>"])
+        family.notation.compile(of_a({"const": "<end>"}, required=["a"]), avoid=["<end>"])
     assert refusal.value.pointer == "/properties/a"
 
 

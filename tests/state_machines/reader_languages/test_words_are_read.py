@@ -71,6 +71,12 @@ def texts() -> Iterator[Case]:
         yield {"language": "text", **arguments}, read
         if "pattern" not in arguments or case is None:
             yield {"language": "text", **arguments, "canonical": True}, read
+    rust = r"^[[:alpha:]&&[^b]]\w{0,3}\s?\b"
+    spec = {"language": "text", "pattern": rust, "dialect": "rust"}
+    yield spec, core_reader(core.str_schema(pattern=rust))
+    python = re.compile(r"^ [^\W\d]+ \s [a-z]{2} $ # two letters", re.X | re.I)
+    spec = {"language": "text", "pattern": python.pattern, "dialect": "python", "flags": "xi"}
+    yield spec, core_reader(core.str_schema(pattern=python))
     yield {"language": "path"}, type_reader(pathlib.Path)
     yield {"language": "zoneinfo"}, type_reader(zoneinfo.ZoneInfo)
     yield {"language": "python_pattern"}, type_reader(re.Pattern)
@@ -181,6 +187,8 @@ def times() -> Iterator[Case]:
                 spec = {"language": name, "tz": tz, **bounds}
                 read = core_reader(schema(tz_constraint=tz, **limits))
                 yield from with_canonical(spec, read)
+        read = core_reader(schema(strict=True))
+        yield {"language": name, **({"strict": True} if name == "datetime" else {})}, read
         read = core_reader(schema(microseconds_precision="error"))
         yield {"language": name, "precision": "error"}, read
     for kind, name in ((dt.datetime, "datetime"), (dt.time, "time")):
@@ -249,16 +257,9 @@ def urls() -> Iterator[Case]:
         yield {**spec, "multi_host": True}, several
 
 
-def json_texts() -> Iterator[Case]:
-    tops = {"object": dict, "array": list, "string": str, "number": float, "null": None}
-    for top, kind in tops.items():
-        yield {"language": "json", "top": top}, type_reader(pydantic.Json[kind])  # type: ignore[valid-type]
-    yield {"language": "json", "depth": 1}, type_reader(pydantic.Json)
-
-
 CASES = [
     case
-    for cases in (*(texts, encodings, numerals, times, durations, addresses, urls, json_texts),)
+    for cases in (*(texts, encodings, numerals, times, durations, addresses, urls),)
     for case in cases()
 ]
 

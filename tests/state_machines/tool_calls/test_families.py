@@ -21,7 +21,14 @@ from state_machines.errors import SchemaError
 from state_machines.grammar.node import leading_bytes
 from state_machines.root import RootStateMachine
 from state_machines.root.positions import speller
-from state_machines.tool_calls import FORMATS, CallArguments, ToolFormat, ToolSignature
+from state_machines.tool_calls import (
+    FORMATS,
+    CallArguments,
+    CallNames,
+    ToolFormat,
+    ToolSignature,
+    with_trimmed_strings,
+)
 
 NAMES = ("get", "get_all", "getx", "f", "g2", "search_web")
 
@@ -122,8 +129,14 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
+# mlx-lm's parsers strip white space from the strings of these.
+STRIPPED = {"glm4_5", "glm4_7", "longcat", "minimax_m2", "minicpm5"}
 # Readers need the meant values of MiniMax M3's elements: see `notations/test_nested.py`.
-READ = {name: entry for name, entry in FORMATS.items() if name != "minimax_m3"}
+READ = {
+    name: with_trimmed_strings(entry) if name in STRIPPED else entry
+    for name, entry in FORMATS.items()
+    if name != "minimax_m3"
+}
 
 
 @pytest.mark.parametrize("entry", READ.values(), ids=list(READ))
@@ -158,8 +171,10 @@ def assert_read_back(entry: ToolFormat, tools: list[ToolSignature], seed: int) -
     else:
         parsed = READERS[entry.name](text)
     assert [call.name for call in parsed] == [call.name for call in meant]
+    names = CallNames(entry, tools)
     for own, other in zip(meant, parsed, strict=True):
-        assert same(own.arguments, other.arguments), text
+        _, arguments = names.call(own.name, own.arguments or {})
+        assert same(arguments, other.arguments), text
         assert other.id in (None, own.id)
 
 

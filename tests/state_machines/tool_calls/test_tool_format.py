@@ -16,12 +16,14 @@ from state_machines.argument_notations import JsonNotation
 from state_machines.errors import (
     CompositionError,
     InvalidSchemaError,
-    ToolNameError,
+    ToolSchemaWarning,
     UnsatisfiableSchemaError,
+    UnsupportedSchemaError,
 )
 from state_machines.root import Optional, RootStateMachine, Series, Text
 from state_machines.tool_calls import (
     FORMATS,
+    CallNames,
     ToolFormat,
     ToolSignature,
     WrittenCall,
@@ -274,23 +276,111 @@ def test_calls_that_cannot_be_made_raise(
         RootStateMachine(FORMATS["hermes"].calls(tools, *bounds))
 
 
+def a_call(tool_format: ToolFormat, name: str, arguments: dict[str, Any]) -> str:
+    f = tool_format
+    head, foot = (text.replace("{name}", name) for text in (f.head, f.foot[0]))
+    call = f"{head}{f.notation.write(arguments)}{foot}"
+    if f.wraps == "each":
+        return f"{f.start}{call}{f.end}"
+    return f"{f.start}{f.opening[0]}{call}{f.closing}{f.end}"
+
+
 @pytest.mark.parametrize(
-    ("name", "tool"),
+    ("name", "tool", "written"),
     [
-        ("hermes", 'a"b'),
-        ("lfm2", "get-weather"),
-        ("gemma3", "import"),
-        ("gemma3", "module.class"),
-        ("mistral_args", "a.b"),
-        ("function_gemma", "a-b"),
-        ("glm4_5", ""),
+        ("hermes", 'a"b', "a_b"),
+        ("lfm2", "get-weather", "get_weather"),
+        ("gemma3", "import", "import_"),
+        ("gemma3", "module.class", "module_class"),
+        ("mistral_args", "a.b", "a_b"),
+        ("function_gemma", "a-b", "a_b"),
+        ("olmo3", "_a", "a"),
+        ("glm4_5", "", "_"),
     ],
 )
-def test_unwritable_tool_name_raises(name: str, tool: str) -> None:
-    with pytest.raises(ToolNameError) as caught:
-        FORMATS[name].calls([ToolSignature(tool, NOTHING)])
-    assert caught.value.family == name
-    assert caught.value.part == tool
+def test_unwritable_tool_name_has_an_alias(name: str, tool: str, written: str) -> None:
+    tool_format = FORMATS[name]
+    signature = ToolSignature(tool, NOTHING)
+    names = CallNames(tool_format, [signature])
+    assert (names.write(tool), names.read(written)) == (written, tool)
+    root = RootStateMachine(tool_format.calls([signature]))
+    text = a_call(tool_format, *names.call(tool, {}))
+    assert root.matches(text)
+    (call,) = split_calls(text, tool_format)
+    assert isinstance(call, WrittenCall)
+    assert call.name == written
+
+
+def test_aliases_of_tools_differ() -> None:
+    tools = [ToolSignature(name, NOTHING) for name in ("a-b", "a_b", "a b", "a_b_")]
+    names = CallNames(FORMATS["lfm2"], tools)
+    written = [names.write(tool.name) for tool in tools]
+    assert len(set(written)) == len(tools)
+    assert written[1] == "a_b"
+    assert [names.read(each) for each in written] == [tool.name for tool in tools]
+    # The prompt describes all tools, and one of them is called.
+    (signature,) = names.signatures(tools[:1])
+    root = RootStateMachine(FORMATS["lfm2"].calls([signature]))
+    assert root.matches(f"<|tool_call_start|>[{written[0]}()]<|tool_call_end|>")
+
+
+def test_history_and_definitions_have_written_names() -> None:
+    parameters = {
+        "type": "object",
+        "properties": {"$filter": {"type": "string"}, "in": {"$ref": "#/properties/$filter"}},
+        "required": ["$filter"],
+    }
+    tool = ToolSignature("get-weather", parameters)
+    names = CallNames(FORMATS["gemma4"], [tool])
+    arguments = {"$filter": "x"}
+    function = {"name": "get-weather", "arguments": arguments}
+    messages: list[dict[str, Any]] = [
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": function}]},
+        {"role": "tool", "content": "", "name": "get-weather", "tool_call_id": "1"},
+    ]
+    call, result = names.messages(messages)
+    assert call["tool_calls"][0]["function"] == {
+        "name": "get-weather",
+        "arguments": {"_filter": "x"},
+    }
+    assert result["name"] == "get-weather"
+    pythonic = CallNames(FORMATS["lfm2"], [tool])
+    call, result = pythonic.messages(messages)
+    assert call["tool_calls"][0]["function"]["name"] == result["name"] == "get_weather"
+    assert function["arguments"] is arguments == {"$filter": "x"}
+    definition = pythonic.definition(
+        {"type": "function", "function": {"name": "get-weather", "parameters": parameters}}
+    )
+    assert definition["function"] == {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"_filter": {"type": "string"}, "in_": {"$ref": "#/properties/_filter"}},
+            "required": ["_filter"],
+        },
+    }
+    # A tool that is no longer there has the same written name.
+    assert CallNames(FORMATS["lfm2"]).call("get-weather", arguments) == (
+        "get_weather",
+        {"_filter": "x"},
+    )
+
+
+def test_optional_properties_that_cannot_be_written_warn_with_their_pointer() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"headers": {"type": "object"}, "url": {"type": "string"}},
+        "required": ["url"],
+    }
+    part = FORMATS["minimax_m3"].calls([ToolSignature("get", schema)])
+    with pytest.warns(ToolSchemaWarning, match=r"'get'.*#/properties/headers"):
+        RootStateMachine(part)
+    required = FORMATS["minimax_m3"].calls(
+        [ToolSignature("get", {**schema, "required": ["headers"]})]
+    )
+    with pytest.raises(UnsupportedSchemaError, match="the tool 'get'") as caught:
+        RootStateMachine(required)
+    assert caught.value.pointer == "/properties/headers"
 
 
 @pytest.mark.parametrize("name", FORMATS)

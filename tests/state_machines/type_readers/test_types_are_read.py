@@ -56,3 +56,7 @@ def test_counts_of_the_ledger_equal_its_lines() -> None:
     assert counts["types"] == len(CATALOGUE)
     for kind in ("unread", "left out", "refused"):
         assert counts[kind] == sum(line["verdict"] == kind for line in lines)
+
+
+def test_every_difference_has_a_reason() -> None:
+    assert [line for line in read()[1:] if line["reason"] == "open"] == []

@@ -128,6 +128,7 @@ ENTRIES = (
         Annotated[str, pydantic.EncodedStr(encoder=RotatingEncoder)],
         ['"ab"'],
         ["1"],
+        "code",
     ),
     entry("SecretStr", pydantic.SecretStr, ['"a"'], ["1"]),
     entry(

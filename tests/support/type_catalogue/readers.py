@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter
-from type_catalogue.entry import Entry
 
 from proxy_engine.type_reader import _MsgspecTypeReader, _PydanticTypeReader
 from state_machines import JsonSchemaStateMachine
+from state_machines.type_readers.gaps import Gap
+from state_machines.type_readers.marks import TypeSchema
+from type_catalogue.entry import Entry
 
-__all__ = ["machine_of", "reader_of", "refusal"]
+__all__ = ["gaps_of", "machine_of", "reader_of", "refusal"]
 
 
 def reader_of(entry: Entry) -> Callable[[str], Any]:
@@ -23,14 +25,23 @@ def reader_of(entry: Entry) -> Callable[[str], Any]:
     return msgspec.json.Decoder(entry.type).decode
 
 
-def machine_of(entry: Entry) -> JsonSchemaStateMachine:
-    """Return the machine of the type, compiled as a response format."""
+def _described(entry: Entry) -> TypeSchema:
     with warnings.catch_warnings():
         # Notes about members that are left out.
         warnings.simplefilter("ignore")
         kind = _PydanticTypeReader if entry.library == "pydantic" else _MsgspecTypeReader
-        schema = kind(entry.type, write_defaults=True).schema
-        return JsonSchemaStateMachine(schema, whitespace="spaced", additional_properties="closed")
+        return kind(entry.type, write_defaults=True).described
+
+
+def gaps_of(entry: Entry) -> tuple[Gap, ...]:
+    """Return the requirements of the type that masks do not guarantee."""
+    return _described(entry).gaps
+
+
+def machine_of(entry: Entry) -> JsonSchemaStateMachine:
+    """Return the machine of the type, compiled as a response format."""
+    schema = _described(entry).schema
+    return JsonSchemaStateMachine(schema, whitespace="spaced", additional_properties="closed")
 
 
 def refusal(read: Callable[[str], Any], text: str) -> str | None:

@@ -19,6 +19,7 @@ __all__ = ["PROBES", "Verdict", "admitted_texts", "judge", "wrong_facts"]
 
 PROBES = 10
 """Probes a random walk. Few of them are admitted."""
+_MOST_PROBES = 4000
 
 
 @dataclass(slots=True)
@@ -86,7 +87,9 @@ def admitted_texts(machine: JsonSchemaStateMachine, entry: Entry, count: int) ->
     yield from texts
     known = [*entry.instances, *entry.refusals, *texts][: 8 + len(entry.instances)]
     # The masks of unique items exclude all earlier ones, so each text takes milliseconds.
-    probes = count * PROBES // (4 if '"uniqueItems"' in json.dumps(machine.schema) else 1)
+    probes = min(count * PROBES, _MOST_PROBES) // (
+        4 if '"uniqueItems"' in json.dumps(machine.schema) else 1
+    )
     for text in admitted_probes(machine, known, Random(entry.key), probes):
         if text not in texts:
             yield text

@@ -1,0 +1,231 @@
+"""Requests of the endpoints, converted for the engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+from ...conversation.messages import RawPrompt
+from ...errors import InvalidToolError
+from ...options.generation import GenerationOptions, ReasoningOptions
+from ...options.overrides import OptionOverrides
+from ...options.values import MAX_COUNT
+from ..encoders.encoder import Encoder, EncoderOptions
+from ..errors import ApiError, PartName, conflict
+from ..generation_settings import merged_options
+from ..host import Lease
+from ..media_parts import check_urls, prompt_characters
+from ..models import ModelChoice
+from ..running import Generation, Running, Services, begin
+from ..schemas.sampling import SamplingFields, TextFields
+from ..settings import ServerSettings
+from ..tool_lists import ToolList
+
+T = TypeVar("T")
+
+MakeEncoder: TypeAlias = Callable[[Lease], Coroutine[Any, Any, Encoder]]
+"""Makes the encoder of an answer."""
+
+_JSON_BEGINS = ("{", "[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedRequest(ABC):
+    """A request of an endpoint, converted for the engine.
+
+    Attributes:
+        make_encoder: Makes the encoder, once the model is known.
+        is_streamed: Whether to stream the response.
+        names: The endpoint's names for the engine's parameters, where they differ. ``media`` is
+            that for a recording or an image.
+        part_name: The endpoint's names for content parts.
+        prompts: The prompts, for the log.
+    """
+
+    make_encoder: MakeEncoder
+    is_streamed: bool
+    names: Mapping[str, str]
+    part_name: PartName | None = None
+    prompts: Sequence[Any]
+
+    @abstractmethod
+    async def begin(self, services: Services) -> Running:
+        """Take slots and the model, and start.
+
+        Raises:
+            ApiError: The queue is full, or there is no such model, or it is unsuitable.
+            ProxyError: The engine refuses the request.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationRequest(ServedRequest):
+    """A request for answers.
+
+    Attributes:
+        model: The model.
+        generations: The answers to generate, with the server's options where it has none.
+        tools: The tools of the request.
+    """
+
+    model: ModelChoice
+    generations: Sequence[Generation]
+    tools: ToolList
+
+    async def begin(self, services: Services) -> Running:
+        """Start the answers, as :func:`proxy_engine.server.running.begin`."""
+        running, left_out = await self.without_refused_tools(
+            lambda generations: begin(generations, self.model, services)
+        )
+        running.left_out_tools = left_out
+        return running
+
+    async def without_refused_tools(
+        self, work: Callable[[Sequence[Generation]], Awaitable[T]]
+    ) -> tuple[T, dict[str, str]]:
+        """Work on the answers, without tools that the engine refuses.
+
+        Returns:
+            The result of the work, and why tools are left out, by name.
+
+        Raises:
+            InvalidToolError: No tool is left, or the tool choice names one that is left out.
+        """
+        tools, generations = self.tools, self.generations
+        while True:
+            try:
+                result = await work(generations)
+            except InvalidToolError as error:
+                tools = tools.without(error)
+                generations = [
+                    replace(each, tools=tools.tools, tool_choice=tools.choice)
+                    for each in generations
+                ]
+            else:
+                return result, {name: error.summary for name, error in tools.refused.items()}
+
+
+def read_request(
+    body: SamplingFields,
+    prompts: Sequence[list[dict[str, Any]] | RawPrompt],
+    make_encoder: MakeEncoder,
+    settings: ServerSettings,
+    *,
+    names: Mapping[str, str],
+    options: Callable[[int], OptionOverrides],
+    choices: int = 1,
+    tools: ToolList | None = None,
+    part_name: PartName | None = None,
+) -> GenerationRequest:
+    """Return a request for the engine.
+
+    Args:
+        body: The body of the request.
+        prompts: Conversations as chat completions have them, or raw prompts.
+        make_encoder: Makes the encoder, once the model is known.
+        settings: The settings of the server.
+        names: The endpoint's names for the engine's parameters, where they differ.
+        options: Returns the options of the answer of a number.
+        choices: The number of answers to each prompt.
+        tools: The tools, and the choice among them.
+        part_name: The endpoint's names for content parts.
+
+    Raises:
+        ApiError: The request is invalid, or exceeds a limit of the server.
+    """
+    tools = tools or ToolList()
+    count = choices * len(prompts)
+    if count > settings.max_choices:
+        what = f"{count} answers are too many for one request; the maximum is"
+        raise ApiError(400, f"{what} {settings.max_choices}", code="too_many", param="n")
+    is_endless = isinstance(body, TextFields) and bool(body.ignore_eos)
+    if is_endless and (tools.listed or not body.has_free_text):
+        what = "ignore_eos is for free text; structured output and tool calls end by themselves"
+        raise conflict(what, "ignore_eos")
+    field, response_format = body.constraint(body.text_format, body.format_name)
+    continues = getattr(body, "continue_final_message", None) is not False
+    characters = 0
+    for prompt in prompts:
+        if isinstance(prompt, RawPrompt):
+            characters += len(prompt.content)
+        else:
+            if part_name is not None:
+                check_urls(prompt, part_name, is_allowed=settings.allow_image_urls)
+            characters += prompt_characters(prompt)
+            if continues and body.is_constrained(body.text_format):
+                _check_prefix(prompt, field, names.get("prompt", "prompt"))
+    if characters > (limit := settings.max_prompt_characters):
+        raise ApiError(
+            413,
+            f"the prompt has {characters:,} characters; the maximum is {limit:,}",
+            code="prompt_too_large",
+            param=names.get("prompt", "prompt"),
+        )
+    generations = []
+    for number in range(count):
+        prompt = prompts[number // choices]
+        defaults = settings.request_defaults(is_raw=isinstance(prompt, RawPrompt))
+        given = merged_options(options(number), defaults)
+        if is_endless:
+            length = given.get("max_tokens", GenerationOptions().max_tokens)
+            given = {**given, "max_tokens": length, "min_tokens": length or MAX_COUNT}
+        generation = Generation(prompt, response_format, tools.tools or None, tools.choice, given)
+        generations.append(generation)
+    names = {"response_format": field, **names}
+    if isinstance(body, TextFields):
+        names = {"max_tokens": body.limit_name, **names}
+    return GenerationRequest(
+        make_encoder=make_encoder,
+        is_streamed=body.is_streamed,
+        names=names,
+        part_name=part_name,
+        prompts=[one.prompt for one in generations],
+        model=body.model_choice,
+        generations=generations,
+        tools=tools,
+    )
+
+
+def _check_prefix(messages: list[dict[str, Any]], field: str, name: str) -> None:
+    """Refuse a last message of the assistant that begins the JSON of the response format.
+
+    The format applies to the answer, which would begin its JSON again. A prefix of other text may
+    precede the JSON.
+    """
+    last = messages[-1] if messages else {}
+    if last.get("role") not in ("assistant", "agent") or last.get("tool_calls"):
+        return
+    content = last.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    if "".join(text for text in texts if isinstance(text, str)).lstrip()[:1] in _JSON_BEGINS:
+        raise conflict(
+            f"the last message begins a text of {field}, whose texts are whole answers; leave the "
+            "last message out, or continue it without a format",
+            f"{name}[{len(messages) - 1}]" if name == "messages" else name,
+        )
+
+
+def encoder_options(body: SamplingFields, **more: bool) -> EncoderOptions:
+    """Return the contents of a response that a request asks for, and ``more`` of them."""
+    return EncoderOptions(
+        **{
+            "is_streamed": body.is_streamed,
+            "tokens": bool(body.include_tokens),
+            "confidence": bool(body.include_confidence),
+            "is_complete": not body.has_free_text,
+            **more,
+        }
+    )
+
+
+def message_part(message: int, part: int) -> str:
+    """Return the field that is a content part of a request with ``messages``."""
+    return f"messages[{message}].content[{part}]"
+
+
+def reasoning_option(effort: str) -> bool | ReasoningOptions:
+    """Return the engine's option: ``"none"`` disables reasoning, other efforts permit it."""
+    return False if effort == "none" else ReasoningOptions(is_required=False)
