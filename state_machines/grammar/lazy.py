@@ -133,8 +133,8 @@ def reference(
         nullable: Whether the target is nullable.
         min_length: A lower bound on the length of the target's words other than the empty one.
         symbols: The symbols of the target's words, and perhaps others; ``None`` if not known.
-        is_deferred: Whether ``make`` is costly: a search for short texts does not call it to compare
-            a text with others.
+        is_deferred: Whether ``make`` is costly: a search for short texts does not call it to
+            compare a text with others.
     """
     return intern_node(
         ("Reference", key),
