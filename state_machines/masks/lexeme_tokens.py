@@ -63,10 +63,11 @@ class Suffixes:
     def __init__(self, texts: Iterable[bytes]) -> None:
         self.texts = [text for text in dict.fromkeys(texts) if text]
         self.numbers = {text: number for number, text in enumerate(self.texts)}
+        self._longest = max(map(len, self.texts), default=0)
         self._walk: TrieWalk | None = None
         # Replaced as a whole, never modified: another thread may be reading it.
         self._accepted: tuple[tuple[ref[Node], frozenset[int]], ...] = ()
-        self._dependent: dict[SuffixTest, frozenset[int]] = {}
+        self._dependent: dict[tuple[SuffixTest, int], frozenset[int]] = {}
 
     def accepted(self, continuation: Node) -> frozenset[int]:
         """Return the numbers of the suffixes that a continuation accepts as its beginning."""
@@ -85,13 +86,23 @@ class Suffixes:
         )
         return numbers
 
-    def context_dependent(self, dispatch: Dispatch) -> frozenset[int]:
-        """Return the numbers of the suffixes that must be checked with the whole word known."""
+    def context_dependent(self, dispatch: Dispatch, distance: int) -> frozenset[int]:
+        """Return the numbers of the suffixes that must be checked with the whole word known.
+
+        Args:
+            dispatch: The dispatch of the word.
+            distance: Least number of bytes from the end of the lexeme to that of the word.
+        """
         test = dispatch.context_dependent
-        known = self._dependent.get(test)
+        distance = min(distance, self._longest + 1)
+        known = self._dependent.get((test, distance))
         if known is None:
-            found = (number for number, text in enumerate(self.texts) if test(text))
-            known = self._dependent[test] = frozenset(found)
+            found = (
+                number
+                for number, text in enumerate(self.texts)
+                if len(text) >= distance and test(text)
+            )
+            known = self._dependent[test, distance] = frozenset(found)
         return known
 
 
