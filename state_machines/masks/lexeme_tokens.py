@@ -144,18 +144,16 @@ class TokensBySuffix:
         return concatenated([ids[starts[number] : starts[number + 1]] for number in numbers])
 
 
-def tokens_by_suffix(trie: TokenTrie, vertices: Iterable[int]) -> TokensBySuffix:
+def tokens_by_suffix(trie: TokenTrie, vertices: list[int]) -> TokensBySuffix:
     """Return the tokens at and below vertices, by what they write from the vertex' byte on."""
-    found: list[tuple[bytes, Ids]] = []
+    texts: list[bytes] = []
     for vertex in vertices:
-        spend(1 + trie.count_from(vertex) // 8)
-        head = bytes((trie.byte_at(vertex),))
-        found.append((head, trie.tokens_at(vertex)))
-        found.extend((head + text, ids) for text, ids in trie.tokens_below(vertex))
-    suffixes = Suffixes(text for text, _ in found)
-    numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
-    suffix = np.repeat(numbers, [len(ids) for _, ids in found])
-    return TokensBySuffix(concatenated([ids for _, ids in found]), suffix, suffixes)
+        known = trie.texts_from(vertex)
+        spend(1 + len(known) // 8)
+        texts += known
+    suffixes = Suffixes(texts)
+    numbers = np.fromiter(map(suffixes.numbers.__getitem__, texts), np.int32, len(texts))
+    return TokensBySuffix(trie.tokens_from_all(vertices), numbers, suffixes)
 
 
 class LexemeTokens:
@@ -261,8 +259,28 @@ class FreeTextTokens(LexemeTokens):
     __slots__ = ("_exits",)
 
     def __init__(self, tokens: TokenSet, exits: Ids, trie: TokenTrie) -> None:
-        super().__init__(tokens, trie.children_of(exits), trie)
+        super().__init__(tokens, NO_VERTICES, trie)
         self._exits = exits
+
+    @property
+    def weight(self) -> int:
+        """The approximate size of the walk in bytes."""
+        return super().weight + self._exits.nbytes
+
+    def _sort(self, labels: Sequence[int]) -> None:
+        """Find the vertices beyond the text by their bytes."""
+        if len(labels) > FEW_BYTES:
+            self._beyond = self._trie.children_of(self._exits)
+            super()._sort(labels)
+            self._beyond = NO_VERTICES
+            return
+        if not labels:
+            return
+        may_end = np.zeros(self._trie.size, np.bool_)
+        may_end[self._exits] = True
+        for byte in labels:
+            children = self._trie.vertices_of(byte)
+            self._by_byte[byte] = children[may_end[self._trie.parent[children]]]
 
     @classmethod
     def of(cls, vertices: Ids, may_end: npt.NDArray[np.bool_], trie: TokenTrie) -> FreeTextTokens:
@@ -281,7 +299,7 @@ class FreeTextTokens(LexemeTokens):
         may_end = np.zeros(trie.size, np.bool_)
         may_end[0] = True
         may_end[self._exits] = True
-        children = np.flatnonzero(trie.byte == byte)
+        children = trie.vertices_of(byte)
         outside = may_end[trie.parent[children]] & ~may_end[children]
         return children[outside].tolist()  # type: ignore[no-any-return]
 
