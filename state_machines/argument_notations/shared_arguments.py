@@ -129,7 +129,7 @@ def shared_arguments(
         # A copy, because the caller may change the schema.
         copied = marshal.loads(key[0])
         plain = plain_schema(copied)
-        if plain is not None and not _can_write(notation, plain, checked):
+        if plain is not None and not can_write(notation, plain, checked):
             plain = None
         return SharedArguments(notation, copied, checked, plain)
 
@@ -161,7 +161,7 @@ def _key(notation: Notation, schema: Schema, options: NotationOptions) -> tuple[
     )
 
 
-def _can_write(notation: Notation, plain: PlainSchema, options: NotationOptions) -> bool:
+def can_write(notation: Notation, plain: PlainSchema, options: NotationOptions) -> bool:
     """Whether a notation can certainly write the properties of a plain schema."""
     return (
         notation.writes_plain

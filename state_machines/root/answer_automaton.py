@@ -216,6 +216,7 @@ class AnswerAutomaton:
                 ("Position", self.number, id(position), state.is_after_text, state.values),
                 partial(self._make_node, state),
                 nullable=self.skipped_to_end(position) is not None,
+                min_length=max(1, self._positions.min_length(position)),
             )
             if not state.values:
                 self._nodes[state] = node

@@ -120,6 +120,8 @@ class Positions:
         self._delimited: dict[int, Part] = {}
         self._languages: dict[int, Node] = {}
         self._spellings: dict[int, Spelling] = {}
+        self._min_lengths: dict[Position, int] = {}
+        self._body_lengths: dict[int, int] = {}
         self._kinds: dict[int | Position, frozenset[str]] = {}
         self.machines: list[StateMachine] = []
         """The machines of the sub-states."""
@@ -182,6 +184,46 @@ class Positions:
                     hint="Leave out what follows the token",
                 )
         return spelling
+
+    def min_length(self, position: Position) -> int:
+        """Return a lower bound on the bytes of the rest of an answer."""
+        path: list[Position] = []
+        at: Position | None = position
+        while at is not None and at not in self._min_lengths:
+            path.append(at)
+            at = at.rest
+        length = 0 if at is None else self._min_lengths[at]
+        for each in reversed(path):
+            length += 0 if each.part is None else self._min_length_of(each.part)
+            self._min_lengths[each] = length
+        return length
+
+    def _min_length_of(self, part: Part) -> int:
+        """Return a lower bound on the bytes of a part."""
+        match part:
+            case Series(parts=inner):
+                return sum(map(self._min_length_of, inner))
+            case Choice(options=options):
+                return min(map(self._min_length_of, options))
+            case Repeat() if part.min_count:
+                return part.min_count * self._min_length_of_body(part)
+            case _Rounds() if part.min_count:
+                return part.min_count * self._min_length_of_body(part.loop)
+            case Marker():
+                return len(self.spelling(part).form)
+            case SubState():
+                return self.language(part).min_length
+            case _Undelimited(part=SubState() as sub_state):
+                return self.language(sub_state).min_length
+            case _:
+                # Optional, or a text, which may be empty.
+                return 0
+
+    def _min_length_of_body(self, loop: Repeat) -> int:
+        known = self._body_lengths.get(id(loop))
+        if known is None:
+            known = self._body_lengths[id(loop)] = self._min_length_of(loop.part)
+        return known
 
     def distinct_kinds(self, position: Position) -> frozenset[str]:
         """Return the kinds of the distinct sub-states that may follow a position."""
