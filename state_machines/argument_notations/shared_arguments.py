@@ -143,7 +143,7 @@ def _key(notation: Notation, schema: Schema, options: NotationOptions) -> tuple[
         return None
     try:
         # Of this version, equal texts have equal forms, and members keep their order.
-        text = marshal.dumps(schema, 2)
+        text = marshal.dumps(schema, 2)  # type: ignore[arg-type]
     except ValueError:
         # The schema has values that are no JSON, or is nested too deeply.
         return None

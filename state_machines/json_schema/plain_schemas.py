@@ -334,11 +334,11 @@ def _is_json(value: Any, depth: int) -> bool:
     """Whether a value is JSON, not nested too deeply, and gives no schema an identifier."""
     kind = type(value)
     if kind is str:
-        return value.isascii() or _is_text(value)
+        return bool(value.isascii()) or _is_text(value)
     if kind is bool or value is None:
         return True
     if kind is int or kind is float:
-        return abs(value) <= _MAX_NUMBER
+        return bool(abs(value) <= _MAX_NUMBER)
     if depth <= 0:
         return False
     if kind is list:

@@ -7,10 +7,8 @@ sub-state, text or marker that can come next, with the position after it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TypeAlias
 
 from state_machines.errors import CompositionError
@@ -29,10 +27,8 @@ from state_machines.root.parts import (
     Text,
     leaves,
 )
+from state_machines.root.spellings import END_TOKEN, Spelling, inner_speller
 from state_machines.vocabulary import Vocabulary
-
-_SPELLERS = 64
-"""Functions that spell texts, of the last vocabularies."""
 
 Skipped: TypeAlias = tuple[Part, ...]
 """Sub-states that stand in the answer and match the empty text, in their order."""
@@ -68,26 +64,6 @@ class FollowEntry:
     skipped: Skipped = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """The bytes of a marker.
-
-    An end token is left to the end of the output, unless the output continues behind it.
-
-    Attributes:
-        form: The bytes up to an end token.
-        ends_output: Whether an end token follows them.
-        is_special: Whether any part of the marker is a special token.
-    """
-
-    form: bytes
-    ends_output: bool
-    is_special: bool
-
-
-_END_TOKEN = Spelling(b"", ends_output=True, is_special=True)
-
-
 @dataclass(frozen=True, eq=False)
 class _Undelimited(Part):
     """A sub-state or text without its delimiters."""
@@ -114,7 +90,7 @@ class Positions:
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str]) -> None:
         self._spell = spell
         self._end_tokens = frozenset(name.encode() for name in end_tokens)
-        self._spell_inside = _inner_speller(spell, self._end_tokens)
+        self._spell_inside = inner_speller(spell, self._end_tokens)
         # Parts are compared by identity, also if a caller's subclass defines equality.
         self._known: dict[tuple[int | _Rounds, Position], Position] = {}
         self._delimited: dict[int, Part] = {}
@@ -147,7 +123,7 @@ class Positions:
     def skipped_to_end(self, position: Position) -> Skipped | None:
         """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
         part = position.part
-        if isinstance(part, Marker) and self.spelling(part) != _END_TOKEN:
+        if isinstance(part, Marker) and self.spelling(part) != END_TOKEN:
             return None
         # After free text, the entries include what follows the sub-states that may be empty.
         ends = (entry.skipped for entry in self.follow(position, True) if entry.part is None)
@@ -305,7 +281,7 @@ class Positions:
                 yield from self._follow_of_rounds(part, rest, is_after_text)
             case Marker():
                 yield FollowEntry(part, rest)
-                if self.spelling(part) == _END_TOKEN:
+                if self.spelling(part) == END_TOKEN:
                     # The end itself is the marker.
                     yield from (each for each in self.follow(rest, True) if each.part is None)
             case _Undelimited(part=inner) if isinstance(inner, Text):
@@ -366,7 +342,7 @@ class Positions:
             case Repeat():
                 return part.min_count == 0 or self._can_be_empty(part.part)
             case Marker():
-                return self.spelling(part) == _END_TOKEN
+                return self.spelling(part) == END_TOKEN
             case _Undelimited(part=Text() as text):
                 return text.min_chars == 0
             case _Undelimited(part=SubState() as sub_state):
@@ -448,36 +424,3 @@ def _delimited(part: SubState | Text) -> Iterator[Part]:
         yield Optional(Choice(*(Marker(part.name, stop) for stop in part.stop)))
     if part.end:
         yield Marker(part.name, part.end)
-
-
-def speller(special_tokens: Collection[str]) -> Spell:
-    """Return a function that spells texts in which the names of special tokens may occur.
-
-    A special token has the form that :class:`~state_machines.Vocabulary` gives it. Where several
-    names match, the longest counts. The functions of equal names are one object.
-    """
-    return _speller(frozenset(special_tokens)) if special_tokens else str.encode
-
-
-@lru_cache(maxsize=_SPELLERS)
-def _speller(special_tokens: frozenset[str]) -> Spell:
-    names = sorted((name.encode() for name in special_tokens), key=len, reverse=True)
-    pattern = re.compile(b"|".join(map(re.escape, names)))
-    return lambda text: pattern.sub(lambda name: Vocabulary.SPECIAL_MARK + name[0], text.encode())
-
-
-@lru_cache(maxsize=_SPELLERS)
-def _inner_speller(spell: Spell, end_tokens: frozenset[bytes]) -> Spell:
-    """Return a function that spells texts inside a sub-state.
-
-    An end token ends the output, so its name is written in ordinary tokens there.
-    """
-
-    def spell_inside(text: str) -> bytes:
-        form, *specials = spell(text).split(Vocabulary.SPECIAL_MARK)
-        for special in specials:
-            is_end = any(special.startswith(name) for name in end_tokens)
-            form += special if is_end else Vocabulary.SPECIAL_MARK + special
-        return form
-
-    return spell_inside
