@@ -44,7 +44,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -70,6 +70,7 @@ help:
 	@echo "make memory        memory over many schemas and texts (MEMORY_ARGS='--data ... --tokenizer FILE')"
 	@echo "make growth        growth of costs with size (GROWTH_ARGS='--tokenizer FILE')"
 	@echo "make bench-grammars  masks of grammars, beside llguidance and XGrammar (GRAMMARS_ARGS='--only json.lark')"
+	@echo "make bench-tools   sets of tools, beside llguidance and XGrammar (TOOLS_ARGS='--repeats 3')"
 	@echo "make bench-e2e     whole requests with a model (E2E_ARGS='--data FILE.jsonl.gz')"
 	@echo "make bench-free-texts  a batch of free texts, beside mlx-lm's batch_generate (FREE_TEXTS_ARGS='--model 8x256')"
 	@echo "make bench-speculation  time and forward passes with drafts (SPECULATION_ARGS='--repeats 3')"
@@ -156,6 +157,9 @@ memory: $(INSTALLED)-bench
 
 growth: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/growth.py $(GROWTH_ARGS)
+
+bench-tools: $(INSTALLED)-bench
+	PYTHONPATH=tests/support $(BIN)/python benchmarks/tools.py $(TOOLS_ARGS)
 
 bench-grammars: $(INSTALLED)-bench
 	PYTHONPATH=tests/support $(BIN)/python benchmarks/grammars.py $(GRAMMARS_ARGS)

@@ -24,6 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from overlap import CPU_WORK, busiest, flights
 from plot_style import STYLE, save
+from tools_plot import draw_tools
 from write_up import DOCUMENTS, TABLES, filled, slug, spans_of
 
 __all__ = [
@@ -106,6 +107,8 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"audit.svg": draw_audit(report)}
     if name == "grammars":
         return {"grammars.svg": draw_grammars(report)}
+    if name == "tools":
+        return {"tools.svg": draw_tools(report)}
     return {}
 
 

@@ -21,6 +21,8 @@ from overlap import CPU_WORK
 from report import notes
 from speculation_tables import by_kind, passes_rows, speculation_rows
 from tables import duration, markdown
+from tools import ratio_rows as tool_ratio_rows
+from tools import time_rows
 from vision_tables import embedding_rows, question_rows
 
 from proxy_engine import Span
@@ -41,6 +43,7 @@ __all__ = [
     "overlap_table",
     "slug",
     "spans_of",
+    "tools_table",
     "vision_tables",
 ]
 
@@ -315,6 +318,27 @@ def logits_processors_table(report: dict[str, Any]) -> str:
     return "\n\n".join([_machine(report), sentence, markdown(rows, texts=4)])
 
 
+def tools_table(report: dict[str, Any]) -> str:
+    """Return the tables of sets of tools."""
+    refused = ", ".join(
+        f"{len(names)} by {engine}" for engine, names in report["refused"].items() if names
+    )
+    clock = "processor time" if report["clock"] == "process" else "wall-clock time"
+    sentence = (
+        f"Medians of {report['repeats']} runs, {clock}. Of {report['tools']} tools, those that all "
+        f"engines take (refused: {refused or 'none'})."
+    )
+    return "\n\n".join(
+        [
+            _machine(report),
+            sentence,
+            markdown(time_rows(report["sets"]), texts=2),
+            "Ours over the faster peer of each run:",
+            markdown(tool_ratio_rows(report["sets"]), texts=1),
+        ]
+    )
+
+
 def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
@@ -338,6 +362,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "logits_processors": logits_processors_table,
     "distributed": distributed_table,
     "grammars": grammars_table,
+    "tools": tools_table,
     "audit": audit_table,
     "audit_sample": audit_table,
 }

@@ -172,6 +172,20 @@ class derivative_budget(step_budget):
             ) from error
 
 
+@contextmanager
+def uncharged() -> Iterator[None]:
+    """Charge the work of a ``with`` block to no budget of this thread or task.
+
+    For work that is done once and that others could have done before, so that what a budget allows
+    does not depend on who comes first. Its own budgets bound it.
+    """
+    token = _BUDGET.set(None)
+    try:
+        yield
+    finally:
+        _BUDGET.reset(token)
+
+
 class _StepLimitReached(BaseException):
     """Leaves the block of :func:`step_limit`; no handler of errors may stop it."""
 

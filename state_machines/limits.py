@@ -108,6 +108,9 @@ class Limits:
     machine_steps: int = 8192
     """Derivatives that matchers add to a machine before it releases them."""
 
+    shared_arguments: int = 2048
+    """Tools whose compiled arguments are held although no machine has them."""
+
     member_facts: int = 4096
     """Names and states of one object about which facts are stored."""
 

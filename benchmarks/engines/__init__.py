@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 
+from engines.base import CALL_BEGIN as CALL_BEGIN
 from engines.base import CompiledSchema, Engine, EngineFactory, EngineMatcher, RefusedSchemaError
 from engines.base import TokenizerSource as TokenizerSource
+from engines.base import ToolSchema as ToolSchema
 
 __all__ = [
+    "CALL_BEGIN",
     "ENGINES",
     "CompiledSchema",
     "Engine",
@@ -19,6 +22,7 @@ __all__ = [
     "EngineMatcher",
     "RefusedSchemaError",
     "TokenizerSource",
+    "ToolSchema",
     "load_engine",
 ]
 

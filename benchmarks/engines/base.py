@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 __all__ = [
+    "CALL_BEGIN",
+    "CALL_END",
+    "CALL_TRIGGER",
     "CompiledSchema",
     "Engine",
     "EngineFactory",
     "EngineMatcher",
     "RefusedSchemaError",
     "TokenizerSource",
+    "ToolSchema",
 ]
+
+
+CALL_TRIGGER = "<tool_call>"
+CALL_BEGIN = CALL_TRIGGER + '\n{"name": "NAME", "arguments": '
+CALL_END = "}\n</tool_call>"
+"""The texts around the arguments of a call, those of Hermes and Qwen."""
+
+ToolSchema = tuple[str, dict[str, Any]]
+"""The name of a tool and the schema of its arguments."""
 
 
 class RefusedSchemaError(Exception):
@@ -66,6 +79,12 @@ class Engine(Protocol):
         Args:
             grammar: The grammar.
             notation: ``gbnf``, whose start is ``root``, or ``lark``, whose start is ``start``.
+        """
+
+    def compile_tools(self, tools: Sequence[ToolSchema]) -> CompiledSchema:
+        """Compile free text with calls of tools between :data:`CALL_BEGIN` and :data:`CALL_END`.
+
+        Raises :class:`RefusedSchemaError` if the engine says no.
         """
 
 

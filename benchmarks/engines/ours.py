@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from engines.base import RefusedSchemaError, TokenizerSource
+from engines.base import RefusedSchemaError, TokenizerSource, ToolSchema
 from state_machines import (
     GrammarBudgetError,
     GrammarError,
@@ -23,7 +24,11 @@ from state_machines import (
     StateMachine,
     Vocabulary,
 )
+from state_machines.errors import CompositionError
 from state_machines.json_schema.compiler import PropertyOrder
+from state_machines.root import RootStateMachine, Series, Text
+from state_machines.tool_calls import format_named
+from state_machines.tool_calls.call import ToolSignature
 
 __all__ = ["make_engine", "make_engine_of_any_order"]
 
@@ -81,6 +86,16 @@ class _Engine:
         try:
             machine = GrammarStateMachine(grammar, notation=notation)
         except (GrammarError, InvalidArgumentError) as error:
+            raise RefusedSchemaError(f"{type(error).__name__}: {error}") from error
+        return _Compiled(machine, self._vocabulary)
+
+    def compile_tools(self, tools: Sequence[ToolSchema]) -> _Compiled:
+        signatures = [ToolSignature(name, schema) for name, schema in tools]
+        text = Text("text")
+        try:
+            part = Series(text, format_named("hermes").calls(signatures, min_calls=0))
+            machine = RootStateMachine(part, self._vocabulary)
+        except (SchemaError, CompositionError) as error:
             raise RefusedSchemaError(f"{type(error).__name__}: {error}") from error
         return _Compiled(machine, self._vocabulary)
 

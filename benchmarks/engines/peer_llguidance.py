@@ -5,13 +5,21 @@ Grammars get its general slices, its default. GBNF is converted to Lark by its o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from llguidance import LLMatcher, LLTokenizer, grammar_from
+from llguidance import LLMatcher, LLTokenizer, StructTag, grammar_from
 from llguidance.numpy import fill_next_token_bitmask
 
-from engines.base import RefusedSchemaError, TokenizerSource
+from engines.base import (
+    CALL_BEGIN,
+    CALL_END,
+    CALL_TRIGGER,
+    RefusedSchemaError,
+    TokenizerSource,
+    ToolSchema,
+)
 from engines.bitmask import Bitmask, empty_bitmask, has_any, has_token
 
 __all__ = ["make_engine"]
@@ -79,6 +87,20 @@ class _Engine:
         except ValueError as error:
             raise RefusedSchemaError(str(error)) from error
         return self._compiled(self._general, converted)
+
+    def compile_tools(self, tools: Sequence[ToolSchema]) -> _Compiled:
+        tags = [
+            StructTag(
+                trigger=CALL_TRIGGER,
+                begin=CALL_BEGIN.replace("NAME", name),
+                grammar=schema,
+                end=CALL_END,
+            )
+            for name, schema in tools
+        ]
+        # The trigger is no special token of the vocabulary.
+        grammar = StructTag.to_grammar(tags, assume_special=False)
+        return self._compiled(self._tokenizer, grammar)
 
     def _compiled(self, tokenizer: LLTokenizer, grammar: str) -> _Compiled:
         matcher = LLMatcher(tokenizer, grammar, log_level=0)

@@ -7,6 +7,7 @@ texts that it accepts do not depend on the vocabulary; its times do, and are not
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +15,7 @@ from outlines_core import Index, Vocabulary
 from outlines_core.json_schema import build_regex_from_schema
 from tokenizers import Tokenizer
 
-from engines.base import RefusedSchemaError, TokenizerSource
+from engines.base import RefusedSchemaError, TokenizerSource, ToolSchema
 from state_machines import Vocabulary as TokenVocabulary
 
 __all__ = ["make_engine"]
@@ -77,6 +78,9 @@ class _Engine:
 
     def compile_grammar(self, grammar: str, notation: str) -> _Compiled:
         raise RefusedSchemaError("outlines-core has no grammars")
+
+    def compile_tools(self, tools: Sequence[ToolSchema]) -> _Compiled:
+        raise RefusedSchemaError("outlines-core has no calls of tools in free text")
 
 
 def make_engine(source: TokenizerSource) -> _Engine:

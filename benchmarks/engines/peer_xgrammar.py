@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 import xgrammar
 from tokenizers import Tokenizer
 
-from engines.base import RefusedSchemaError, TokenizerSource
+from engines.base import (
+    CALL_BEGIN,
+    CALL_END,
+    CALL_TRIGGER,
+    RefusedSchemaError,
+    TokenizerSource,
+    ToolSchema,
+)
 from engines.bitmask import Bitmask, empty_bitmask, has_any, has_token
 from state_machines.vocabulary import Vocabulary
 
@@ -80,6 +88,25 @@ class _Engine:
                 compiled = self._compiler.compile_lark(grammar)
             else:
                 compiled = self._compiler.compile_grammar(grammar, root_rule_name="root")
+        except (RuntimeError, ValueError) as error:
+            raise RefusedSchemaError(str(error)) from error
+        return _Compiled(compiled, self._bitmask, self._ends)
+
+    def compile_tools(self, tools: Sequence[ToolSchema]) -> _Compiled:
+        tags = [
+            {
+                "type": "tag",
+                "begin": CALL_BEGIN.replace("NAME", name),
+                "content": {"type": "json_schema", "json_schema": schema},
+                "end": CALL_END,
+            }
+            for name, schema in tools
+        ]
+        calls = {"type": "triggered_tags", "triggers": [CALL_TRIGGER], "tags": tags}
+        try:
+            compiled = self._compiler.compile_structural_tag(
+                {"type": "structural_tag", "format": calls}
+            )
         except (RuntimeError, ValueError) as error:
             raise RefusedSchemaError(str(error)) from error
         return _Compiled(compiled, self._bitmask, self._ends)

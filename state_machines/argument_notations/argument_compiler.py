@@ -7,7 +7,7 @@ are resolved before there is a grammar, and a property without a writable value 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -183,6 +183,7 @@ class ArgumentCompiler:
         notation: str,
         read: Callable[[str], dict[str, Any]],
         members: MemberSyntax | None = None,
+        also: Sequence[ValueSyntax] = (),
     ) -> CompiledArguments:
         """Return the arguments of the schema in the syntax of values.
 
@@ -192,6 +193,7 @@ class ArgumentCompiler:
             notation: Its name in errors.
             read: Returns the arguments of a text.
             members: How the members of the arguments are written, if otherwise than in values.
+            also: Other syntaxes, each of which the arguments may be written in as a whole.
         """
         term = self.term
         if values is not None:
@@ -199,7 +201,8 @@ class ArgumentCompiler:
 
         def node(compiler: Self, some: Term) -> Node:
             if members is None:
-                return compiler.translator.value(some)
+                others = map(compiler.translator.in_syntax, also)
+                return union(each.value(some) for each in (compiler.translator, *others))
             value = compiler.translator.value
             return compiler.object_node(some, members, lambda each, _: value(each, 1))
 

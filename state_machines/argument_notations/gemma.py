@@ -52,6 +52,11 @@ class MarkedNotation(Notation):
     nests: bool
     avoid: tuple[str, ...] = ()
 
+    @property
+    def writes_plain(self) -> bool:
+        """Whether containers can be written."""
+        return self.nests
+
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return the object with its names as they are and its strings between markers."""
         return self._written(arguments)

@@ -13,7 +13,7 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
@@ -57,6 +57,12 @@ class JsonNotation(Notation):
     name: str = "json"
     whitespace: Whitespace = "spaced"
     has_json: ClassVar[bool] = True
+    plain_names: ClassVar[re.Pattern[str]] = re.compile(r"[A-Za-z0-9_.:/@$+ -]+")
+
+    @property
+    def is_spelled(self) -> bool:
+        """``False``: JSON has no markers."""
+        return False
 
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return the arguments as ``json.dumps`` writes them."""
@@ -74,21 +80,16 @@ class JsonNotation(Notation):
         layouts: list[Whitespace] = [layout]
         if options.whitespace is None and layout != "compact":
             layouts.append("compact")
-        spellings = [self._in_layout(layout, schema, options) for layout in layouts]
-        return replace(
-            spellings[0],
-            node=union(each.node for each in spellings),
-            spellings=lambda arguments: union(each.spellings(arguments) for each in spellings),
-        )
-
-    def _in_layout(
-        self, layout: Whitespace, schema: Schema, options: NotationOptions
-    ) -> CompiledArguments:
-        syntax = JSON_SYNTAXES[layout]
-        compiler = ArgumentCompiler(schema, options, syntax)
+        compiler = ArgumentCompiler(schema, options, JSON_SYNTAXES[layout])
         texts = texts_without(options.avoid)
         values = values_of(texts, texts) if any(options.avoid) else None
-        return compiler.compiled_values(values, texts, "JSON", read_json_object)
+        return compiler.compiled_values(
+            values,
+            texts,
+            "JSON",
+            read_json_object,
+            also=[JSON_SYNTAXES[each] for each in layouts[1:]],
+        )
 
 
 def compact_json(text: str) -> str:
@@ -137,6 +138,11 @@ class PythonicNotation(Notation):
     def name_language(self) -> Node:
         """The names of properties that the schema does not list."""
         return intersection((_PLAIN_NAMES, compile_pattern(self.names, search=True)))
+
+    @property
+    def is_spelled(self) -> bool:
+        """``False``: Python's literals have no markers."""
+        return False
 
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return keyword arguments with double-quoted strings."""

@@ -77,6 +77,11 @@ class NestedNotation(Notation):
         """Return whether a name can be written as the name of a tag."""
         return bool(name) and name[0] != "/" and name == name.strip() and not set(name) & {"<", ">"}
 
+    @property
+    def writes_plain(self) -> bool:
+        """``False``: a value is written only if its text determines its type."""
+        return False
+
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return the members as elements."""
         return "".join(self._element(name, value) for name, value in arguments.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -21,6 +22,9 @@ from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.value_syntax import Whitespace
 
 Schema = Mapping[str, Any] | bool
+
+_ORDERS = get_args(PropertyOrder)
+_WHITESPACE = get_args(Whitespace)
 
 INPUT = "input"
 """The only argument of a custom tool, a string."""
@@ -48,9 +52,9 @@ class NotationOptions(SchemaOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("property_order", self.property_order, get_args(PropertyOrder))
+        check_choice("property_order", self.property_order, _ORDERS)
         if self.whitespace is not None:
-            check_choice("whitespace", self.whitespace, get_args(Whitespace))
+            check_choice("whitespace", self.whitespace, _WHITESPACE)
 
 
 _OPTIONS = {field.name for field in fields(NotationOptions)}
@@ -86,12 +90,27 @@ class Notation(ABC):
     Attributes:
         name: The name of the notation in errors.
         has_json: Whether some of the values are JSON. Only then the option ``whitespace`` applies.
+        plain_names: A pattern of names that the notation can write, other than Python's keywords.
         renames_nested: Whether the notation restricts the names in nested objects as well.
     """
 
     name: str
     has_json: ClassVar[bool] = False
     renames_nested: ClassVar[bool] = False
+    plain_names: ClassVar[re.Pattern[str]] = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+    @property
+    def writes_plain(self) -> bool:
+        """Whether the notation can write each property of every plain schema.
+
+        See :mod:`state_machines.json_schema.plain_schemas`.
+        """
+        return True
+
+    @property
+    def is_spelled(self) -> bool:
+        """Whether the language depends on the option ``spell``."""
+        return True
 
     def compile(self, schema: Schema, **options: Any) -> CompiledArguments:
         """Return the language and the reader of the objects that a schema admits.
@@ -103,6 +122,14 @@ class Notation(ABC):
         Raises:
             SchemaError: As for :class:`~state_machines.json_schema.JsonSchemaStateMachine`.
             UnsupportedSchemaError: The notation cannot write the values of a required property.
+            CompositionError: An option is unknown or has a wrong value.
+        """
+        return self._compile(schema, self.checked(options))
+
+    def checked(self, options: Mapping[str, Any]) -> NotationOptions:
+        """Return the options of :meth:`compile`.
+
+        Raises:
             CompositionError: An option is unknown or has a wrong value.
         """
         unknown = [name for name in options if name not in _OPTIONS]
@@ -122,7 +149,11 @@ class Notation(ABC):
                 part=self.name,
                 hint="The option whitespace is for notations that contain JSON",
             )
-        return self._compile(schema, checked)
+        return checked
+
+    def compile_checked(self, schema: Schema, options: NotationOptions) -> CompiledArguments:
+        """Return what :meth:`compile` returns for options that are checked."""
+        return self._compile(schema, options)
 
     def can_write_name(self, name: str) -> bool:
         """Return whether a property of that name can be written as it is."""

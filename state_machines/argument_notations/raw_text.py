@@ -249,6 +249,11 @@ class RawInputNotation(Notation):
     name: str
     closing: str
 
+    @property
+    def writes_plain(self) -> bool:
+        """``False``: only inputs can be written."""
+        return False
+
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return the input."""
         return str(arguments[INPUT])

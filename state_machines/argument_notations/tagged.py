@@ -133,6 +133,12 @@ class TaggedNotation(Notation):
     kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
     wraps_lines: bool = False
     has_json: ClassVar[bool] = True
+    plain_names: ClassVar[re.Pattern[str]] = re.compile(r"[A-Za-z0-9_.:/@$+-]+")
+
+    @property
+    def is_spelled(self) -> bool:
+        """Whether some of the texts may be special tokens."""
+        return bool(self.markers)
 
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Return the members as tags, with strings as they are and other values as JSON."""

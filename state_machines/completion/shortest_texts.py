@@ -29,7 +29,7 @@ from state_machines.completion.texts import (
 )
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.encoding import EncodedText
-from state_machines.grammar.lazy import Lazy, WordTransitions
+from state_machines.grammar.lazy import Lazy, Reference, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.grammar.remembered import Remembered
@@ -209,7 +209,12 @@ class _Solver:
         known = self._known.get(node)
         if known is not None:
             return known.weight
-        return self._floors.get(node) or TOKEN_WEIGHT + node.min_length
+        floor = self._floors.get(node)
+        if floor is None:
+            # An estimate, so that arguments of other tools are not built to be compared.
+            is_unknown = type(node) is Reference and node.is_deferred
+            floor = TOKEN_WEIGHT * (node.min_length if is_unknown else 1) + node.min_length
+        return floor
 
     def _evaluate(self, node: Node, limit: int) -> _Steps:
         """Yield the nodes whose texts are needed, each with a limit; return the node's text.

@@ -53,6 +53,8 @@ class LexemeSplit(NamedTuple):
         prefix: What precedes the lexeme; at most :data:`MAX_PREFIX_BYTES` bytes.
         lexeme: The encoded text over which the vocabulary is walked.
         continuation: What follows the lexeme; ``None`` if it depends on the remembered word.
+        distance: Least number of bytes from the end of the lexeme to that of the innermost
+            remembered word; no shorter suffix is context-dependent.
         remembered: Enclosing remembered words, outermost first. With them, ``continuation`` is the
             default of the innermost one: exact except after its exceptions, and for suffixes that
             are context-dependent in one of them.
@@ -62,6 +64,7 @@ class LexemeSplit(NamedTuple):
     lexeme: EncodedText
     continuation: Node | None
     remembered: tuple[Remembered, ...] = ()
+    distance: int = 0
 
     @property
     def is_any_text(self) -> bool:
@@ -188,6 +191,8 @@ def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
     prefix: list[Node] = []
     words: list[Remembered] = []
     has_default = True
+    end_of_word: Stack = None
+    is_in_word = False
     node, stack = configuration
     while True:
         while type(node) is Concatenation:
@@ -196,10 +201,12 @@ def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
             if stack is None:
                 return None
             prefix.append(node)
+            is_in_word = is_in_word and stack is not end_of_word
             node, stack = stack
         elif isinstance(node, EncodedText):
             continuation = joined(stack) if has_default else None
-            return LexemeSplit(concatenation(*prefix), node, continuation, tuple(words))
+            distance = _min_length(stack, end_of_word) if is_in_word else 0
+            return LexemeSplit(concatenation(*prefix), node, continuation, tuple(words), distance)
         elif isinstance(node, Remembered):
             words.append(node)
             default = node.dispatch.default_before(joined(stack))
@@ -207,12 +214,24 @@ def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
                 return None
             if default is None:
                 has_default = False
-            node, stack = node.lexeme, None if default is None else (default, None)
+            stack = end_of_word = None if default is None else (default, None)
+            is_in_word = True
+            node = node.lexeme
         elif stack is None or isinstance(node, Lazy):
             return None
         else:
             prefix.append(node)
+            is_in_word = is_in_word and stack is not end_of_word
             node, stack = stack
+
+
+def _min_length(stack: Stack, end: Stack) -> int:
+    """Return a lower bound on the bytes of the nodes of a stack before another one within it."""
+    length = 0
+    while stack is not None and stack is not end:
+        node, stack = stack
+        length += node.min_length
+    return length
 
 
 def without_exclusion(configuration: Configuration) -> tuple[Node, Exclusion] | None:

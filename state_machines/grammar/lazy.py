@@ -78,9 +78,10 @@ class Reference(Lazy):
 
     Attributes:
         symbols: The symbols of its words and perhaps others; ``None`` if they are not known.
+        is_deferred: Whether the function is costly and should not be called for a comparison alone.
     """
 
-    __slots__ = ("_make", "symbols")
+    __slots__ = ("_make", "is_deferred", "symbols")
 
     def __init__(
         self,
@@ -88,10 +89,12 @@ class Reference(Lazy):
         nullable: bool,
         min_length: int,
         symbols: CodePointSet | None,
+        is_deferred: bool,
     ) -> None:
         super().__init__(nullable=nullable, min_length=0 if nullable else min_length)
         self._make: Callable[[], Node] | None = make
         self.symbols = symbols
+        self.is_deferred = is_deferred
 
     def release(self) -> Iterable[Node]:
         # A reference cannot be expanded again.
@@ -107,6 +110,7 @@ class Reference(Lazy):
         if target.nullable != self.nullable:
             raise ValueError(f"the reference was declared nullable={self.nullable}, and is not")
         self._expansion = target
+        self.is_deferred = False
         # Thousands of references are alive; the objects that _make holds need not be.
         self._make = None
         return target
@@ -119,6 +123,7 @@ def reference(
     nullable: bool = False,
     min_length: int = 1,
     symbols: CodePointSet | None = None,
+    is_deferred: bool = False,
 ) -> Node:
     """Return a node that stands for ``make()``, which is called when it is first needed.
 
@@ -128,5 +133,10 @@ def reference(
         nullable: Whether the target is nullable.
         min_length: A lower bound on the length of the target's words other than the empty one.
         symbols: The symbols of the target's words, and perhaps others; ``None`` if not known.
+        is_deferred: Whether ``make`` is costly: a search for short texts does not call it to
+            compare a text with others.
     """
-    return intern_node(("Reference", key), lambda: Reference(make, nullable, min_length, symbols))
+    return intern_node(
+        ("Reference", key),
+        lambda: Reference(make, nullable, min_length, symbols, is_deferred),
+    )

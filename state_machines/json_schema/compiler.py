@@ -200,6 +200,11 @@ class Translator:
         self._checked: dict[ArrayShape, UnsupportedSchemaError | None] = {}
         self._checking: set[ArrayShape] = set()
 
+    def in_syntax(self, syntax: ValueSyntax) -> Translator:
+        """Return a translator of the same terms into another syntax."""
+        order, spelling = self.any_order, self._any_spelling
+        return Translator(self.evaluator, syntax, any_order=order, any_spelling=spelling)
+
     def value(self, term: Term, depth: int = 0) -> Node:
         """Return the node of a term's values at nesting level ``depth``."""
         key = (term, depth if self._is_indented else 0)

@@ -36,6 +36,8 @@ AdditionalProperties = Literal["closed", "schema"]
 """``"schema"``: objects have the properties that the schema permits. ``"closed"``: an object whose
 schema lists properties, and says nothing about others, has no others, unless it needs them."""
 
+_ADDITIONAL = get_args(AdditionalProperties)
+
 
 @dataclass(frozen=True)
 class SchemaOptions:
@@ -66,9 +68,7 @@ class SchemaOptions:
     excluding: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
-        check_choice(
-            "additional_properties", self.additional_properties, get_args(AdditionalProperties)
-        )
+        check_choice("additional_properties", self.additional_properties, _ADDITIONAL)
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,11 @@ class Suffixes:
     def __init__(self, texts: Iterable[bytes]) -> None:
         self.texts = [text for text in dict.fromkeys(texts) if text]
         self.numbers = {text: number for number, text in enumerate(self.texts)}
+        self._longest = max(map(len, self.texts), default=0)
         self._walk: TrieWalk | None = None
         # Replaced as a whole, never modified: another thread may be reading it.
         self._accepted: tuple[tuple[ref[Node], frozenset[int]], ...] = ()
-        self._dependent: dict[SuffixTest, frozenset[int]] = {}
+        self._dependent: dict[tuple[SuffixTest, int], frozenset[int]] = {}
 
     def accepted(self, continuation: Node) -> frozenset[int]:
         """Return the numbers of the suffixes that a continuation accepts as its beginning."""
@@ -85,13 +86,23 @@ class Suffixes:
         )
         return numbers
 
-    def context_dependent(self, dispatch: Dispatch) -> frozenset[int]:
-        """Return the numbers of the suffixes that must be checked with the whole word known."""
+    def context_dependent(self, dispatch: Dispatch, distance: int) -> frozenset[int]:
+        """Return the numbers of the suffixes that must be checked with the whole word known.
+
+        Args:
+            dispatch: The dispatch of the word.
+            distance: Least number of bytes from the end of the lexeme to that of the word.
+        """
         test = dispatch.context_dependent
-        known = self._dependent.get(test)
+        distance = min(distance, self._longest + 1)
+        known = self._dependent.get((test, distance))
         if known is None:
-            found = (number for number, text in enumerate(self.texts) if test(text))
-            known = self._dependent[test] = frozenset(found)
+            found = (
+                number
+                for number, text in enumerate(self.texts)
+                if len(text) >= distance and test(text)
+            )
+            known = self._dependent[test, distance] = frozenset(found)
         return known
 
 
@@ -133,18 +144,16 @@ class TokensBySuffix:
         return concatenated([ids[starts[number] : starts[number + 1]] for number in numbers])
 
 
-def tokens_by_suffix(trie: TokenTrie, vertices: Iterable[int]) -> TokensBySuffix:
+def tokens_by_suffix(trie: TokenTrie, vertices: list[int]) -> TokensBySuffix:
     """Return the tokens at and below vertices, by what they write from the vertex' byte on."""
-    found: list[tuple[bytes, Ids]] = []
+    texts: list[bytes] = []
     for vertex in vertices:
-        spend(1 + trie.count_from(vertex) // 8)
-        head = bytes((trie.byte_at(vertex),))
-        found.append((head, trie.tokens_at(vertex)))
-        found.extend((head + text, ids) for text, ids in trie.tokens_below(vertex))
-    suffixes = Suffixes(text for text, _ in found)
-    numbers = np.array([suffixes.numbers[text] for text, _ in found], np.int32)
-    suffix = np.repeat(numbers, [len(ids) for _, ids in found])
-    return TokensBySuffix(concatenated([ids for _, ids in found]), suffix, suffixes)
+        known = trie.texts_from(vertex)
+        spend(1 + len(known) // 8)
+        texts += known
+    suffixes = Suffixes(texts)
+    numbers = np.fromiter(map(suffixes.numbers.__getitem__, texts), np.int32, len(texts))
+    return TokensBySuffix(trie.tokens_from_all(vertices), numbers, suffixes)
 
 
 class LexemeTokens:
@@ -250,8 +259,28 @@ class FreeTextTokens(LexemeTokens):
     __slots__ = ("exits",)
 
     def __init__(self, tokens: TokenSet, exits: Ids, trie: TokenTrie) -> None:
-        super().__init__(tokens, trie.children_of(exits), trie)
+        super().__init__(tokens, NO_VERTICES, trie)
         self.exits = exits
+
+    @property
+    def weight(self) -> int:
+        """The approximate size of the walk in bytes."""
+        return super().weight + self.exits.nbytes
+
+    def _sort(self, labels: Sequence[int]) -> None:
+        """Find the vertices beyond the text by their bytes."""
+        if len(labels) > FEW_BYTES:
+            self._beyond = self._trie.children_of(self.exits)
+            super()._sort(labels)
+            self._beyond = NO_VERTICES
+            return
+        if not labels:
+            return
+        may_end = np.zeros(self._trie.size, np.bool_)
+        may_end[self.exits] = True
+        for byte in labels:
+            children = self._trie.vertices_of(byte)
+            self._by_byte[byte] = children[may_end[self._trie.parent[children]]]
 
     @classmethod
     def of(cls, vertices: Ids, may_end: npt.NDArray[np.bool_], trie: TokenTrie) -> FreeTextTokens:
@@ -270,7 +299,7 @@ class FreeTextTokens(LexemeTokens):
         may_end = np.zeros(trie.size, np.bool_)
         may_end[0] = True
         may_end[self.exits] = True
-        children = np.flatnonzero(trie.byte == byte)
+        children = trie.vertices_of(byte)
         outside = may_end[trie.parent[children]] & ~may_end[children]
         return children[outside].tolist()  # type: ignore[no-any-return]
 

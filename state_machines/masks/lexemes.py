@@ -240,7 +240,10 @@ class Lexemes:
         with self._descents.table() as table:
             start = table.number(encoded(text, RAW))
             states = states_at_vertices(table, start, self._trie)
-            nullable = np.array([node.nullable for node in table.nodes], np.bool_)
+            nullable = np.zeros(len(table.nodes), np.bool_)
+            # The table has the states of many lexemes.
+            for number in np.unique(states).tolist():
+                nullable[number] = table.nodes[number].nullable
         vertices = np.flatnonzero(states)[1:].astype(np.int32)
         return FreeTextTokens.of(vertices, nullable[states[vertices]], self._trie)
 

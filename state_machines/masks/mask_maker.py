@@ -347,7 +347,7 @@ class MaskMaker:
         """
         accepted = leaving.suffixes.accepted(continuation)
         for word in split.remembered:
-            dependent = accepted & leaving.suffixes.context_dependent(word.dispatch)
+            dependent = accepted & leaving.suffixes.context_dependent(word.dispatch, split.distance)
             if dependent:
                 few += self._checked(state, leaving.tokens_of(dependent))
                 accepted -= dependent

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from state_machines.caches import LruCache
 from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.masks.byte_classes import CHARACTERS, CLASS_OF, LAST_ASCII, WHOLE_CHARACTERS
 from state_machines.vocabulary import Vocabulary
@@ -21,6 +22,9 @@ from state_machines.vocabulary.array_file import Arrays, Tables, pack
 
 MANY_CHILDREN = 24
 """Children from which on they are searched by their bytes."""
+
+_TEXTS_FROM = 1 << 16
+"""Texts of tokens from vertices that are cached."""
 
 _TRIE_TEXTS = 20_000
 """Texts whose vertex in a trie of tokens is stored."""
@@ -92,6 +96,8 @@ class TokenTrie:
         self._only = array("i", only.astype(np.int32).tobytes())
         self._vertices: dict[bytes, int | None] = {}
         self._counts: dict[int, int] = {}
+        self._of_byte: dict[int, Ids] = {}
+        self._texts_from: LruCache[int, tuple[bytes, ...]] = LruCache(_TEXTS_FROM)
         self._bytes_below: dict[int, int] = {}
 
     @cached_property
@@ -354,6 +360,18 @@ class TokenTrie:
         first, last = self.low[vertices], self.end[vertices]
         return self.ids[intervals(first, last)]
 
+    def tokens_from_all(self, vertices: list[int]) -> Ids:
+        """Return the ids of :meth:`tokens_from` of several vertices, one after another."""
+        first, last = self.low[vertices], self.high[vertices]
+        return self.ids[intervals(first, last)]
+
+    def vertices_of(self, byte: int) -> Ids:
+        """Return the vertices that a byte leads to: int32, ascending."""
+        known = self._of_byte.get(byte)
+        if known is None:
+            known = self._of_byte[byte] = np.flatnonzero(self.byte == byte).astype(np.int32)
+        return known
+
     def tokens_from(self, vertex: int) -> Ids:
         """Return the ids of the tokens that begin with a vertex's bytes."""
         return self.ids[self._low[vertex] : self.high[vertex]]
@@ -371,6 +389,20 @@ class TokenTrie:
             if len(self._counts) >= _TRIE_TEXTS:
                 self._counts.clear()
             self._counts[first] = known
+        return known
+
+    def texts_from(self, vertex: int) -> tuple[bytes, ...]:
+        """Return the texts of :meth:`tokens_from` from the vertex's own byte on, one for each."""
+        known = self._texts_from.get(vertex)
+        if known is None:
+            found: list[bytes] = []
+            stack = [(vertex, self._marks[vertex : vertex + 1])]
+            while stack:
+                at, text = stack.pop()
+                found += [text] * (self._end[at] - self._low[at])
+                for child in reversed(self.children(at)):
+                    stack.append((child, text + self._marks[child : child + 1]))
+            known = self._texts_from.put(vertex, tuple(found), 1 + len(found))
         return known
 
     def tokens_below(self, vertex: int) -> Iterator[tuple[bytes, Ids]]:

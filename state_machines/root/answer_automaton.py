@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from state_machines.grammar.nodes import branch, concatenation, literal, optiona
 from state_machines.grammar.remembered import Dispatch, SuffixTest, always, remembered
 from state_machines.grammar.tokens import Spell
 from state_machines.grammar.until import aho_corasick, text_until, text_without
+from state_machines.grammar.word_lists import word_list
 from state_machines.graphs import reachable
 from state_machines.limits import LIMITS
 from state_machines.root.parts import (
@@ -42,6 +44,9 @@ from state_machines.vocabulary import Vocabulary
 
 _ANSWER_POSITIONS = 2000
 """Positions of an answer that are checked before generation starts."""
+
+_ANSWER_BRANCHES = 64
+"""Transitions of a position that are followed for that, since calls of many tools are alike."""
 
 _DISTINCT_STATES = 256
 """Positions of an answer behind tool calls that are held."""
@@ -158,24 +163,49 @@ class AnswerAutomaton:
         if found is None:
             found = tuple(self._find_transitions(state))
             if any(self._is_exhausted(part, state.values) for part in self._distinct):
-                found = tuple(each for each in found if self._reaches_end(each.target))
+                known: set[AutomatonState] = set()
+                found = tuple(each for each in found if self._reaches_end(each.target, known))
             self._later_transitions.put(state, found)
         return found
 
     def _is_exhausted(self, part: DistinctSubState, values: frozenset[DistinctValue]) -> bool:
         """Whether all values of a sub-state have been written."""
         written = sum(value.kind == part.kind for value in values)
+        if not written:
+            # A sub-state without any text is found by its language.
+            return False
         if written < self._counts.get(part, 0):
             return False
         counted = self._counts[part] = part.count_values(2 * written + 1)
         return written >= counted and self._language(part, values).is_empty
 
-    def _reaches_end(self, start: AutomatonState) -> bool:
-        """Whether the answer can be completed without a sub-state that has no value left."""
-        states = reachable(
-            start, lambda state: [each.target for each in self._find_transitions(state)]
-        )
-        return any(self.skipped_to_end(state.position) is not None for state in states)
+    def _reaches_end(self, start: AutomatonState, known: set[AutomatonState]) -> bool:
+        """Whether the answer can be completed without a sub-state that has no value left.
+
+        Args:
+            start: The state.
+            known: States that are known to reach the end; more are added.
+        """
+        seen = {start}
+        # The states on the way, each with the states after it that are still to be tried.
+        path = [(start, self._following(start))]
+        while path:
+            state, following = path[-1]
+            if state in known or self.skipped_to_end(state.position) is not None:
+                known.update(each for each, _ in path)
+                return True
+            target = next((each for each in following if each not in seen), None)
+            if target is None:
+                path.pop()
+            else:
+                seen.add(target)
+                path.append((target, self._following(target)))
+        return False
+
+    def _following(self, state: AutomatonState) -> Iterator[AutomatonState]:
+        """Yield the states after a state. What ends the calls is listed last, so it comes first."""
+        for each in reversed(list(self._find_transitions(state))):
+            yield each.target
 
     def _language(self, part: SubState, values: frozenset[DistinctValue]) -> Node:
         """Return the texts of a sub-state, without those whose value has come before."""
@@ -195,8 +225,9 @@ class AnswerAutomaton:
             # A lazy reference, since the states of an unbounded loop form a cycle.
             node = reference(
                 ("Position", self.number, id(position), *state[1:]),
-                lambda: self._make_node(state),
+                partial(self._make_node, state),
                 nullable=self.skipped_to_end(position) is not None,
+                min_length=max(1, self._positions.min_length(position)),
             )
             if not state.values:
                 self._nodes[state] = node
@@ -227,7 +258,20 @@ class AnswerAutomaton:
         return known
 
     def _make_node(self, state: AutomatonState) -> Node:
-        node = union(self.node_after(each, each.node) for each in self.transitions(state))
+        markers: list[tuple[bytes, Node]] = []
+        others: list[Node] = []
+        for each in self.transitions(state):
+            if isinstance(each.part, Marker):
+                text = self._positions.spelling(each.part).form
+                markers.append((text, self.node(each.target)))
+            else:
+                others.append(self.node_after(each, each.node))
+        if len(markers) == 1:
+            others.append(concatenation(literal(markers[0][0]), markers[0][1]))
+        else:
+            # The heads of hundreds of tools begin alike: they are one sorted list.
+            others.append(word_list(markers))
+        node = union(others)
         return node if self.skipped_to_end(state.position) is None else optional(node)
 
     def _find_transitions(self, state: AutomatonState) -> Iterator[Transition]:
@@ -280,16 +324,8 @@ class AnswerAutomaton:
 
     def _may_come_again(self, part: SubState, position: Position) -> bool:
         """Whether a sub-state of the same kind may follow."""
-        if not isinstance(part, DistinctSubState):
-            return False
-        follow = self._positions.follow
-        positions = reachable(
-            position, lambda each: [entry.target for entry in follow(each, False)]
-        )
-        return any(
-            isinstance(entry.part, DistinctSubState) and entry.part.kind == part.kind
-            for each in positions
-            for entry in follow(each, False)
+        return isinstance(part, DistinctSubState) and part.kind in self._positions.distinct_kinds(
+            position
         )
 
     def _text_transitions(
@@ -386,7 +422,8 @@ class AnswerAutomaton:
         reached: by the completion plan, which precedes every token, or by the mask.
         """
         states = reachable(
-            self.start, lambda state: [each.target for each in self.transitions(state)]
+            self.start,
+            lambda state: [each.target for each in self.transitions(state)[:_ANSWER_BRANCHES]],
         )
         for state in islice(states, _ANSWER_POSITIONS):
             transitions = self.transitions(state)

@@ -17,7 +17,7 @@ from state_machines.matcher import Matcher
 from state_machines.root.answer_automaton import AnswerAutomaton
 from state_machines.root.attribution import Attribution, Piece
 from state_machines.root.parts import Part, SubState
-from state_machines.root.positions import speller
+from state_machines.root.spellings import speller
 from state_machines.structural_tags import Format, bounded, parse
 from state_machines.vocabulary import Vocabulary
 

@@ -346,18 +346,21 @@ class Repeat(Part):
 
 def leaves(part: Part) -> Iterator[Marker | SubState | Text]:
     """Yield the sub-states, texts and markers inside a part, in the order of the answer."""
-    match part:
-        case Series(parts=inner) | Choice(options=inner):
-            for each in inner:
-                yield from leaves(each)
-        case Optional():
-            yield from leaves(part.part)
-        case Repeat():
-            yield from leaves(part.part)
-            if part.between is not None:
-                yield from leaves(part.between)
-        case Marker() | SubState() | Text():
-            yield part
+    # Not recursive: hundreds of tools have thousands of parts.
+    stack = [part]
+    while stack:
+        part = stack.pop()
+        match part:
+            case Marker() | SubState() | Text():
+                yield part
+            case Series(parts=inner) | Choice(options=inner):
+                stack.extend(reversed(inner))
+            case Optional():
+                stack.append(part.part)
+            case Repeat():
+                if part.between is not None:
+                    stack.append(part.between)
+                stack.append(part.part)
 
 
 def part_names(part: Part) -> Iterator[str]:

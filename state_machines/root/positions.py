@@ -7,7 +7,6 @@ sub-state, text or marker that can come next, with the position after it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -28,6 +27,7 @@ from state_machines.root.parts import (
     Text,
     leaves,
 )
+from state_machines.root.spellings import END_TOKEN, Spelling, inner_speller
 from state_machines.vocabulary import Vocabulary
 
 Skipped: TypeAlias = tuple[Part, ...]
@@ -64,26 +64,6 @@ class FollowEntry:
     skipped: Skipped = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Spelling:
-    """The bytes of a marker.
-
-    An end token is left to the end of the output, unless the output continues behind it.
-
-    Attributes:
-        form: The bytes up to an end token.
-        ends_output: Whether an end token follows them.
-        is_special: Whether any part of the marker is a special token.
-    """
-
-    form: bytes
-    ends_output: bool
-    is_special: bool
-
-
-_END_TOKEN = Spelling(b"", ends_output=True, is_special=True)
-
-
 @dataclass(frozen=True, eq=False)
 class _Undelimited(Part):
     """A sub-state or text without its delimiters."""
@@ -110,10 +90,15 @@ class Positions:
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str]) -> None:
         self._spell = spell
         self._end_tokens = frozenset(name.encode() for name in end_tokens)
+        self._spell_inside = inner_speller(spell, self._end_tokens)
         # Parts are compared by identity, also if a caller's subclass defines equality.
         self._known: dict[tuple[int | _Rounds, Position], Position] = {}
         self._delimited: dict[int, Part] = {}
         self._languages: dict[int, Node] = {}
+        self._spellings: dict[int, Spelling] = {}
+        self._min_lengths: dict[Position, int] = {}
+        self._body_lengths: dict[int, int] = {}
+        self._kinds: dict[int | Position, frozenset[str]] = {}
         self.machines: list[StateMachine] = []
         """The machines of the sub-states."""
         self._separators: set[int] = set()
@@ -137,6 +122,9 @@ class Positions:
 
     def skipped_to_end(self, position: Position) -> Skipped | None:
         """Return the sub-states that are skipped if the answer ends here; ``None`` if it cannot."""
+        part = position.part
+        if isinstance(part, Marker) and self.spelling(part) != END_TOKEN:
+            return None
         # After free text, the entries include what follows the sub-states that may be empty.
         ends = (entry.skipped for entry in self.follow(position, True) if entry.part is None)
         return next(ends, None)
@@ -150,19 +138,14 @@ class Positions:
             node = self._languages.setdefault(id(sub_state), machine.start)
         return node
 
-    def _spell_inside(self, text: str) -> bytes:
-        """Return the bytes of a text inside a sub-state.
-
-        An end token ends the output, so its name is written in ordinary tokens there.
-        """
-        form, *specials = self._spell(text).split(Vocabulary.SPECIAL_MARK)
-        for special in specials:
-            is_end = any(special.startswith(name) for name in self._end_tokens)
-            form += special if is_end else Vocabulary.SPECIAL_MARK + special
-        return form
-
     def spelling(self, marker: Marker) -> Spelling:
         """Return the bytes of a marker that no text precedes."""
+        known = self._spellings.get(id(marker))
+        if known is None:
+            known = self._spellings[id(marker)] = self._find_spelling(marker)
+        return known
+
+    def _find_spelling(self, marker: Marker) -> Spelling:
         form = self._spell(marker.text)
         before, mark, name = form.rpartition(Vocabulary.SPECIAL_MARK)
         if marker.continues:
@@ -177,6 +160,76 @@ class Positions:
                     hint="Leave out what follows the token",
                 )
         return spelling
+
+    def min_length(self, position: Position) -> int:
+        """Return a lower bound on the bytes of the rest of an answer."""
+        path: list[Position] = []
+        at: Position | None = position
+        while at is not None and at not in self._min_lengths:
+            path.append(at)
+            at = at.rest
+        length = 0 if at is None else self._min_lengths[at]
+        for each in reversed(path):
+            length += 0 if each.part is None else self._min_length_of(each.part)
+            self._min_lengths[each] = length
+        return length
+
+    def _min_length_of(self, part: Part) -> int:
+        """Return a lower bound on the bytes of a part."""
+        match part:
+            case Series(parts=inner):
+                return sum(map(self._min_length_of, inner))
+            case Choice(options=options):
+                return min(map(self._min_length_of, options))
+            case Repeat() if part.min_count:
+                return part.min_count * self._min_length_of_body(part)
+            case _Rounds() if part.min_count:
+                return part.min_count * self._min_length_of_body(part.loop)
+            case Marker():
+                return len(self.spelling(part).form)
+            case SubState():
+                return self.language(part).min_length
+            case _Undelimited(part=SubState() as sub_state):
+                return self.language(sub_state).min_length
+            case _:
+                # Optional, or a text, which may be empty.
+                return 0
+
+    def _min_length_of_body(self, loop: Repeat) -> int:
+        known = self._body_lengths.get(id(loop))
+        if known is None:
+            known = self._body_lengths[id(loop)] = self._min_length_of(loop.part)
+        return known
+
+    def distinct_kinds(self, position: Position) -> frozenset[str]:
+        """Return the kinds of the distinct sub-states that may follow a position."""
+        path: list[Position] = []
+        at: Position | None = position
+        while at is not None and at not in self._kinds:
+            path.append(at)
+            at = at.rest
+        kinds = frozenset[str]() if at is None else self._kinds[at]
+        for each in reversed(path):
+            own = self._kinds_in(each.part)
+            kinds = kinds if own <= kinds else kinds | own
+            self._kinds[each] = kinds
+        return kinds
+
+    def _kinds_in(self, part: Part | None) -> frozenset[str]:
+        """Return the kinds of the distinct sub-states in a part."""
+        if isinstance(part, _Undelimited):
+            part = part.part
+        if isinstance(part, _Rounds):
+            if part.max_count == 0:
+                return frozenset()
+            part = part.loop
+        if part is None:
+            return frozenset()
+        known = self._kinds.get(id(part))
+        if known is None:
+            kinds = (each.kind for each in leaves(part) if isinstance(each, DistinctSubState))
+            known = self._kinds[id(part)] = frozenset(kinds)
+        return known
 
     def is_turn(self, marker: Marker) -> bool:
         """Whether a marker ends a turn by special tokens, for which no other tokens count."""
@@ -203,17 +256,23 @@ class Positions:
         part, rest = position.part, position.rest
         if part is None or rest is None:
             yield FollowEntry(None, position)
-            return
+        else:
+            yield from self._entries(part, rest, is_after_text)
+
+    def _entries(self, part: Part, rest: Position, is_after_text: bool) -> Iterator[FollowEntry]:
+        """Yield what can come next at a part before ``rest``. A leading part gets no position."""
         match part:
-            case Series():
-                for inner in reversed(part.parts):
-                    rest = self._position(inner, rest)
+            case Series(parts=()):
                 yield from self.follow(rest, is_after_text)
+            case Series(parts=(first, *others)):
+                for inner in reversed(others):
+                    rest = self._position(inner, rest)
+                yield from self._entries(first, rest, is_after_text)
             case Choice():
                 for option in part.options:
-                    yield from self.follow(self._position(option, rest), is_after_text)
+                    yield from self._entries(option, rest, is_after_text)
             case Optional():
-                yield from self.follow(self._position(part.part, rest), is_after_text)
+                yield from self._entries(part.part, rest, is_after_text)
                 yield from self.follow(rest, is_after_text)
             case Repeat():
                 rounds = _Rounds(part, part.min_count, part.max_count, is_first=True)
@@ -222,23 +281,29 @@ class Positions:
                 yield from self._follow_of_rounds(part, rest, is_after_text)
             case Marker():
                 yield FollowEntry(part, rest)
-                if self.spelling(part) == _END_TOKEN:
+                if self.spelling(part) == END_TOKEN:
                     # The end itself is the marker.
                     yield from (each for each in self.follow(rest, True) if each.part is None)
-            case _Undelimited(part=Text() as text):
-                if is_after_text and text.min_chars == 0:
+            case _Undelimited(part=inner) if isinstance(inner, Text):
+                if is_after_text and inner.min_chars == 0:
                     yield from self.follow(rest, True)
                 else:
-                    yield FollowEntry(text, rest)
-            case _Undelimited(part=SubState() as sub_state):
-                yield FollowEntry(sub_state, rest)
-                if is_after_text and self.language(sub_state).nullable:
-                    for entry in self.follow(rest, True):
-                        yield replace(entry, skipped=(sub_state, *entry.skipped))
+                    yield FollowEntry(inner, rest)
+            case _Undelimited(part=SubState() as inner):
+                yield from self._entries_of(inner, rest, is_after_text)
+            case SubState(begin="", end=""):
+                yield from self._entries_of(part, rest, is_after_text)
             case _:
-                yield from self.follow(
-                    self._position(self._with_delimiters(part), rest), is_after_text
-                )
+                yield from self._entries(self._with_delimiters(part), rest, is_after_text)
+
+    def _entries_of(
+        self, sub_state: SubState, rest: Position, is_after_text: bool
+    ) -> Iterator[FollowEntry]:
+        """Yield what can come next at a sub-state without delimiters."""
+        yield FollowEntry(sub_state, rest)
+        if is_after_text and self.language(sub_state).nullable:
+            for entry in self.follow(rest, True):
+                yield replace(entry, skipped=(sub_state, *entry.skipped))
 
     def _follow_of_rounds(
         self, rounds: _Rounds, rest: Position, is_after_text: bool
@@ -262,7 +327,28 @@ class Positions:
 
     def _position(self, part: Part, rest: Position) -> Position:
         key = part if isinstance(part, _Rounds) else id(part)
-        return self._known.setdefault((key, rest), Position(part, rest))
+        known = self._known.get((key, rest))
+        return known or self._known.setdefault((key, rest), Position(part, rest))
+
+    def _can_be_empty(self, part: Part) -> bool:
+        """Whether a part matches the empty text."""
+        match part:
+            case Series(parts=inner):
+                return all(map(self._can_be_empty, inner))
+            case Choice(options=options):
+                return any(map(self._can_be_empty, options))
+            case Optional():
+                return True
+            case Repeat():
+                return part.min_count == 0 or self._can_be_empty(part.part)
+            case Marker():
+                return self.spelling(part) == END_TOKEN
+            case _Undelimited(part=Text() as text):
+                return text.min_chars == 0
+            case _Undelimited(part=SubState() as sub_state):
+                return self.language(sub_state).nullable
+            case _:
+                return self._can_be_empty(self._with_delimiters(part))
 
     def _check(self, part: Part) -> None:
         match part:
@@ -277,7 +363,7 @@ class Positions:
                     self._check(part.between)
                     separators = (leaf for leaf in leaves(part.between) if isinstance(leaf, Marker))
                     self._separators.update(map(id, separators))
-                if self.skipped_to_end(self._position(part.part, self.end)) is not None:
+                if self._can_be_empty(part.part):
                     raise CompositionError(
                         "a part that can be empty cannot be repeated",
                         part=part_name(part.part),
@@ -338,16 +424,3 @@ def _delimited(part: SubState | Text) -> Iterator[Part]:
         yield Optional(Choice(*(Marker(part.name, stop) for stop in part.stop)))
     if part.end:
         yield Marker(part.name, part.end)
-
-
-def speller(special_tokens: Collection[str]) -> Spell:
-    """Return a function that spells texts in which the names of special tokens may occur.
-
-    A special token has the form that :class:`~state_machines.Vocabulary` gives it. Where several
-    names match, the longest counts.
-    """
-    if not special_tokens:
-        return str.encode
-    names = sorted((name.encode() for name in special_tokens), key=len, reverse=True)
-    pattern = re.compile(b"|".join(map(re.escape, names)))
-    return lambda text: pattern.sub(lambda name: Vocabulary.SPECIAL_MARK + name[0], text.encode())

@@ -20,6 +20,7 @@ from secrets import choice as any_of
 from typing import Any
 
 from state_machines.argument_notations import INPUT, CompiledArguments, Notation
+from state_machines.argument_notations.shared_arguments import SharedArguments, shared_arguments
 from state_machines.errors import SchemaError, ToolSchemaWarning, UnsatisfiableSchemaError
 from state_machines.grammar.encoding import RAW, decoded, encoded
 from state_machines.grammar.node import EMPTY, Node
@@ -187,7 +188,7 @@ class CallArguments(DistinctSubState):
     notation: Notation
     avoid: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    _compiled: dict[str, CompiledArguments] = field(default_factory=dict, init=False, repr=False)
+    _shared: SharedArguments | None = field(default=None, init=False, repr=False)
 
     def machine(self) -> StateMachine:
         """Return the machine of the arguments without special tokens."""
@@ -195,12 +196,13 @@ class CallArguments(DistinctSubState):
 
     def spelled_machine(self, spell: Spell) -> StateMachine:
         """Return the machine of the arguments."""
-        compiled = self._compiled["last"] = self._compile(spell)
-        return StateMachine(compiled.node)
+        shared = self._share(spell)
+        object.__setattr__(self, "_shared", shared)
+        return shared.machine()
 
     def parse(self, text: str) -> dict[str, Any]:
         """Return the arguments of a text; raise ``ValueError`` for any other text."""
-        return self._last_compiled().read(text)
+        return self._compiled.read(text)
 
     @property
     def has_values(self) -> bool:
@@ -222,58 +224,68 @@ class CallArguments(DistinctSubState):
     def spellings(self, value: DistinctValue) -> Node:
         """Return the language of the texts that are read as given arguments."""
         try:
-            return self._last_compiled().spellings(json.loads(value.value))
+            return self._compiled.spellings(json.loads(value.value))
         except (ValueError, OverflowError):
             # A number beyond the range of floats is read as infinity, which JSON does not have.
             return EMPTY
 
     def count_values(self, limit: int) -> int:
         """Return a lower bound on the number of different arguments, up to a limit."""
-        return self._last_compiled().count(limit)
+        return self._compiled.count(limit)
 
     @property
     def language(self) -> Node:
         """The texts of the arguments, in bytes; compiled when it is first needed."""
-        return self._last_compiled().node
+        return self._compiled.node
 
     @property
     def parser_schema(self) -> Mapping[str, Any]:
         """The tool's parameters for the family's own parser."""
-        return self._last_compiled().parser_schema
+        return self._compiled.parser_schema
 
     @property
     def is_satisfiable(self) -> bool:
         """Whether any arguments satisfy the schema; ``True`` also for a schema that is refused."""
         try:
-            self._last_compiled()
+            self._find_shared()
         except UnsatisfiableSchemaError:
             return False
         except SchemaError:
             return True
         return True
 
-    def _last_compiled(self) -> CompiledArguments:
-        compiled = self._compiled.get("last")
-        if compiled is None:
-            compiled = self._compiled["last"] = self._compile(str.encode)
-        return compiled
-
-    def _compile(self, spell: Spell) -> CompiledArguments:
+    @property
+    def _compiled(self) -> CompiledArguments:
         try:
-            compiled = self.notation.compile(
-                self.schema,
-                avoid=self.avoid,
-                spell=spell,
-                input=None if self.tool.input is None else decoded(self.tool.input.start),
-                excluding=self.tool.excluding,
-                **self.options,
-            )
+            return self._find_shared().compiled
         except SchemaError as error:
             raise error.of_tool(self.tool.name) from error
-        for refusal in compiled.left_out:
-            left_out = refusal.of_tool(self.tool.name)
+
+    def _find_shared(self) -> SharedArguments:
+        """Return the arguments of the last machine."""
+        shared = self._shared
+        if shared is None:
+            shared = self._share(str.encode)
+            object.__setattr__(self, "_shared", shared)
+        return shared
+
+    def _share(self, spell: Spell) -> SharedArguments:
+        tool = self.tool
+        options = {
+            **self.options,
+            "avoid": self.avoid,
+            "spell": spell,
+            "input": None if tool.input is None else decoded(tool.input.start),
+            "excluding": tool.excluding,
+        }
+        try:
+            shared = shared_arguments(self.notation, self.schema, options)
+        except SchemaError as error:
+            raise error.of_tool(tool.name) from error
+        for refusal in shared.left_out:
+            left_out = refusal.of_tool(tool.name)
             warnings.warn(f"left out of calls: {left_out}", ToolSchemaWarning, stacklevel=2)
-        return compiled
+        return shared
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from keyword import iskeyword
 from typing import Any, Literal
 
@@ -357,10 +358,11 @@ class ToolFormat:
             tool=tool,
             schema=tool.parameters if schema is None else schema,
             notation=self.notation,
-            avoid=self._avoided(),
+            avoid=self._avoided,
             options=options,
         )
 
+    @cached_property
     def _avoided(self) -> tuple[str, ...]:
         # Parsers search for the end of a call before they read the JSON. They do not find a text
         # that JSON escapes, and one character such as "]" ends no call by itself.

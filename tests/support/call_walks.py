@@ -13,7 +13,7 @@ from state_machines.grammar.node import EMPTY, Node, leading_bytes
 from state_machines.grammar.shortest import shortest_word
 from state_machines.grammar.tokens import Spell
 from state_machines.root import Choice, Marker, Optional, Part, Piece, Repeat, Series, SubState
-from state_machines.root.positions import speller
+from state_machines.root.spellings import speller
 from state_machines.tool_calls import FORMATS, CallArguments, CallId, CallStart
 
 __all__ = ["Call", "a_walk", "a_word", "are_distinct", "calls_in", "ending", "longest_first"]

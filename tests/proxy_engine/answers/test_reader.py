@@ -38,7 +38,7 @@ from state_machines.root import (
     repeated_part_names,
 )
 from state_machines.root.attribution import Attribution
-from state_machines.root.positions import speller
+from state_machines.root.spellings import speller
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, ToolSignature
 
 PARAMETERS = {

@@ -20,7 +20,7 @@ from tool_readers import READERS, SCHEMA_READERS
 from state_machines.errors import SchemaError
 from state_machines.grammar.node import leading_bytes
 from state_machines.root import RootStateMachine
-from state_machines.root.positions import speller
+from state_machines.root.spellings import speller
 from state_machines.tool_calls import (
     FORMATS,
     CallArguments,
