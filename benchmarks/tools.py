@@ -166,7 +166,9 @@ def time_rows(sets: Sequence[dict[str, Any]]) -> list[list[str]]:
         for engine, figures in each["engines"].items():
             row = [f"{each['tools']}", engine]
             if figures["reason"]:
-                rows.append([*row, "refused", *["–"] * len(_TITLES)])
+                # A process that ended by itself has no version.
+                outcome = "refused" if figures["version"] else "no result"
+                rows.append([*row, outcome, *["–"] * len(_TITLES)])
                 continue
             cells = [duration(figures[time]) for time in _TIMES]
             rows.append([*row, *cells, f"{figures['peak_bytes'] / 2**20:,.0f} MiB"])
