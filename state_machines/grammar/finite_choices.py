@@ -168,6 +168,10 @@ def _leaves(state: Node) -> list[_Leaf] | None:
             if rest is None:
                 return None
             pending.append((*rest, text, is_in_union))
+        elif isinstance(node, ListedTexts) and (entries := node.entries()):
+            # The heads of calls, each with its own continuation.
+            members = [concatenation(literal(word), end) for word, end in entries]
+            pending += [(member, rest, text, True) for member in reversed(members)]
         elif words := _words(node):
             is_single = is_in_union or len(words) == 1
             if not is_single and _is_fragment(words, rest):

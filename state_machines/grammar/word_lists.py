@@ -206,6 +206,17 @@ class ListedTexts(Node):
             return b""
         return text[self.depth : self.words.common(self.first, self.last)]
 
+    def entries(self) -> list[tuple[bytes, Node]]:
+        """Return the rest of each word of bytes and the node behind it, if these nodes differ."""
+        words = self.words
+        return [
+            (text[self.depth :], words.end(index))
+            for index in range(self.first, self.last)
+            if isinstance(text := words.texts[index], bytes)
+            and not isinstance(words.ends, Node)
+            and not self.nullable
+        ]
+
     def compute_transitions(self) -> Transitions:
         words, depth = self.words, self.depth
         texts = words.texts
