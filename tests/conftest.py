@@ -7,11 +7,14 @@ times as many.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from proxy_engine.runtime.backends import requires_backend
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -70,4 +73,8 @@ def pytest_collection_finish() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Import the fixtures, but not where the tests are only distributed among workers."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        # As in programs that import the engine first, OpenBLAS is in front of MLX's BLAS. Without it
+        # the sizes of passes differ, and models take several times as long.
+        with requires_backend():
+            importlib.import_module("mlx.core")
         config.pluginmanager.import_plugin("engine_fixtures")
