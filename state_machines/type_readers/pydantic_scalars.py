@@ -48,7 +48,7 @@ def integer(reader: CoreReader, core: Core) -> Schema:
 
 def number(reader: CoreReader, core: Core) -> Schema:
     """``float``: numbers, which are rounded to a double before they are compared."""
-    schema: Schema = {"type": "number", **_number_keywords(core, float)}
+    schema: Schema = {"type": "number", **_number_keywords(core, _as_number)}
     step = schema.pop("multipleOf", None)
     if step is not None:
         return {**schema, "allOf": [multiples_within_tolerance(step).schema()]}
@@ -62,6 +62,10 @@ def _number_keywords(core: Core, convert: Any) -> Schema:
 
 def _is_infinite(bound: Any) -> bool:
     return isinstance(bound, float) and math.isinf(bound)
+
+
+def _as_number(bound: Any) -> int | float:
+    return bound if isinstance(bound, int) else float(bound)
 
 
 def _as_integer(bound: Any) -> int | float:
@@ -85,7 +89,7 @@ def decimal(reader: CoreReader, core: Core) -> Schema:
     )
     if reader.is_canonical:
         return texts
-    numbers: Schema = {"type": "number", **_number_keywords(core, float)}
+    numbers: Schema = {"type": "number", **_number_keywords(core, _as_number)}
     is_bounded = any(bound is not None for bound in bounds.values())
     branches = _decimal_numbers(numbers, digits, places, is_bounded=is_bounded)
     return {"anyOf": [*branches, texts]}
@@ -153,7 +157,7 @@ def fraction(reader: CoreReader, core: Core) -> Schema:
     texts = {**language("fraction", canonical=reader.is_canonical or None), "format": "fraction"}
     if reader.is_canonical:
         return texts
-    bounds = _number_keywords(core, float)
+    bounds = _number_keywords(core, _as_number)
     # The texts have no bounds.
     return {"anyOf": [{"type": "number", **bounds}, *([] if bounds else [texts])]}
 

@@ -170,7 +170,8 @@ def test_invalid_file_is_refused(
 
 def test_documented_file_is_valid(tmp_path: Path) -> None:
     text = (Path(__file__).parents[3] / "docs" / "server.md").read_text("utf-8")
-    (block,) = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    section = text.partition("\n## Settings\n")[2]
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     (tmp_path / "settings.toml").write_text(block)
     settings = ServerSettings(config=tmp_path / "settings.toml")
     assert set(tomllib.loads(block)) <= settings.model_fields_set
