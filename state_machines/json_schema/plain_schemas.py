@@ -80,7 +80,7 @@ class PlainSchema:
 
 
 def plain_schema(schema: Any) -> PlainSchema | None:
-    """Return what is known of a schema of objects; ``None`` if it is not plain.
+    """Return the properties of a plain schema of objects; ``None`` for any other schema.
 
     A plain schema is not refused, and some object satisfies it. So do objects whose strings are all
     among those of :data:`PLAIN_WORD`, whose names are listed, and any one listed property can have

@@ -260,7 +260,7 @@ class Positions:
             yield from self._entries(part, rest, is_after_text)
 
     def _entries(self, part: Part, rest: Position, is_after_text: bool) -> Iterator[FollowEntry]:
-        """Yield what can come next at a part before ``rest``. A leading part gets no position."""
+        """Yield the entries of a part before ``rest``. A leading part gets no position."""
         match part:
             case Series(parts=()):
                 yield from self.follow(rest, is_after_text)
@@ -299,7 +299,7 @@ class Positions:
     def _entries_of(
         self, sub_state: SubState, rest: Position, is_after_text: bool
     ) -> Iterator[FollowEntry]:
-        """Yield what can come next at a sub-state without delimiters."""
+        """Yield the entries of a sub-state without delimiters."""
         yield FollowEntry(sub_state, rest)
         if is_after_text and self.language(sub_state).nullable:
             for entry in self.follow(rest, True):

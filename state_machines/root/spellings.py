@@ -1,4 +1,4 @@
-"""The bytes of markers, in which special tokens have forms of their own."""
+"""The bytes of markers. Special tokens have forms that no text has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-r"""Calls that a model writes as JSON in its text, whatever the format of its calls is.
+r"""Calls that a model writes as JSON in its text, in every tool format.
 
-Models that are not trained for tools, or not well, answer with a JSON object that names the tool,
-on a line of its own or in a Markdown fence::
+Models with little training for tools answer with a JSON object that names the tool, at the start
+of a line or in a Markdown fence::
 
     [fence] [`[`] {"name": "weather", "arguments": {"city": "Oslo"}} [`]`] [fence]
 

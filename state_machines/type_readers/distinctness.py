@@ -1,4 +1,4 @@
-"""Which values of a part a reader of types may describe: those that are hashable, or distinct."""
+"""Requirements on items of sets and on keys: hashable values, distinct texts."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class PydanticReader(CoreReader):
         super()._update_class_schema(json_schema, cls, config)
         if not is_extended:
             return
-        # Objects are closed in any case, unless the type keeps other members.
+        # The reader closes objects, unless the type keeps other members.
         after = _without(constraints(json_schema), "additionalProperties")
         if _without(before, "additionalProperties") != after:
             json_schema.update(note(json_schema, GAPS, GIVEN))

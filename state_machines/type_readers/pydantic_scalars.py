@@ -288,12 +288,17 @@ def date_time(reader: CoreReader, core: Core) -> Schema:
     midnight = datetime.datetime.now(datetime.UTC).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
+    clock = _clock(reader, core)
+    schema = {**language("datetime", **bounds, **clock), "format": "date-time"}
     match core.get("now_op"):
-        case "past" if bounds["lt"] is None:
-            bounds["lt"] = _iso(midnight - _DAY)
-        case "future" if bounds["gt"] is None:
-            bounds["gt"] = _iso(midnight + 3 * _DAY)
-    return {**language("datetime", **bounds, **_clock(reader, core)), "format": "date-time"}
+        case "past":
+            limit = {"lt": _iso(midnight - _DAY)}
+        case "future":
+            limit = {"gt": _iso(midnight + 3 * _DAY)}
+        case _:
+            return schema
+    # Beside bounds of the type, which may have no offset and so no order with this one.
+    return {**schema, "allOf": [language("datetime", **limit, **clock)]}
 
 
 def time(reader: CoreReader, core: Core) -> Schema:

@@ -408,3 +408,19 @@ def test_values_of_enums_are_no_gap() -> None:
         corner: Corner
 
     assert described(Box).gaps == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "refused"),
+    [
+        (pydantic.PastDatetime, {"lt": datetime.datetime(2999, 1, 1)}, "2998-01-01T00:00:00Z"),
+        (pydantic.FutureDatetime, {"gt": datetime.datetime(1999, 1, 1)}, "2000-01-01T00:00:00Z"),
+        (pydantic.PastDate, {"lt": datetime.date(2999, 1, 1)}, "2998-01-01"),
+        (pydantic.FutureDate, {"gt": datetime.date(1999, 1, 1)}, "2000-01-01"),
+    ],
+)
+def test_now_limits_times_beside_a_bound(kind: Any, bound: dict[str, Any], refused: str) -> None:
+    bounded = Annotated[kind, Field(**bound)]
+    with pytest.raises(pydantic.ValidationError):
+        TypeAdapter(bounded).validate_json(f'"{refused}"')
+    assert not machine(bounded).matches(f'"{refused}"')
