@@ -17,6 +17,7 @@ from typing import Any
 
 from state_machines.errors import SchemaError
 from state_machines.grammar.boolean import intersection
+from state_machines.grammar.node import Node
 from state_machines.json_schema.compiler import Compilation
 from state_machines.json_schema.keywords import KEYWORDS
 from state_machines.regex import compile_pattern
@@ -55,9 +56,6 @@ _READ = frozenset(keyword.name for keyword in KEYWORDS)
 PLAIN_WORD = re.compile(r"(?![A-Za-z]{1,8}\Z)[A-Za-z0-9](?:[A-Za-z0-9_.:/@+ -]*[A-Za-z0-9])?")
 """Strings that every notation can write, and reads as strings: no ``null``, ``true`` or ``inf``."""
 
-_PLAIN_WORDS = compile_pattern(
-    r"^(?![A-Za-z]{1,8}$)[A-Za-z0-9]([A-Za-z0-9_.:/@+ -]*[A-Za-z0-9])?$", search=True
-)
 _LETTERS = re.compile(r"[A-Za-z]{1,8}")
 _NO_STRINGS = frozenset(
     {"null", "true", "false", "none", "nil", "yes", "no", "on", "off", "nan", "inf", "infinity"}
@@ -315,6 +313,13 @@ def _is_word(text: Any) -> bool:
     return PLAIN_WORD.fullmatch(text) is not None
 
 
+@lru_cache(maxsize=1)
+def _plain_words() -> Node:
+    """Return the language of :data:`PLAIN_WORD`."""
+    pattern = r"(?![A-Za-z]{1,8}$)[A-Za-z0-9]([A-Za-z0-9_.:/@+ -]*[A-Za-z0-9])?"
+    return compile_pattern(pattern, search=False)
+
+
 @lru_cache(maxsize=_STRINGS)
 def has_plain_words(pattern: str, format: str, least: int, most: int) -> bool:
     """Return whether strings with these keywords are supported, and a plain word is among them."""
@@ -325,7 +330,7 @@ def has_plain_words(pattern: str, format: str, least: int, most: int) -> bool:
         compilation = Compilation(schema)
         with compilation.bounded(compilation.term):
             strings = compilation.evaluator.values(compilation.term).strings
-            return not intersection((strings, _PLAIN_WORDS)).is_empty
+            return not intersection((strings, _plain_words())).is_empty
     except SchemaError:
         return False
 

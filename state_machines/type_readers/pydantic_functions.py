@@ -21,6 +21,7 @@ from state_machines.type_readers.parts import language
 _LANGUAGES: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email"), "format": "email"},
     "NameEmail._validate": {**language("name_email"), "format": "name-email"},
+    "ByteSize._validate": {"anyOf": [{"type": "integer", "minimum": 0}, language("bytesize")]},
     "validate_str_is_valid_iana_tz": language("zoneinfo"),
     "pattern_str_validator": {**language("python_pattern"), "format": "regex"},
     "pattern_either_validator": {**language("python_pattern"), "format": "regex"},
@@ -114,9 +115,6 @@ def read_by_function(core: Core, schema: Schema, *, is_canonical: bool) -> Schem
         return _with_language(schema, _CANONICAL[name])
     if name in _LANGUAGES:
         return _with_language(schema, _LANGUAGES[name])
-    if name == "ByteSize._validate":
-        numbers = {"type": "integer", "minimum": 0}
-        return _with_language(schema, {"anyOf": [numbers, language("bytesize")]})
     if name.startswith(("EncodedBytes.", "EncodedStr.")):
         encoder = getattr(getattr(function, "__self__", None), "encoder", None)
         found = _ENCODINGS.get((name, encoder))
