@@ -22,6 +22,7 @@ from state_machines.errors import InvalidPatternError, PatternError, Unsupported
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.regex import PatternDialect, compile_pattern
 from state_machines.regex.python_syntax import FLAG_LETTERS, flag_letters
+from state_machines.regex.unicode_classes import perl_class, property_set
 from state_machines.regex.unicode_versions import disputed, unassigned
 
 EDGES = [
@@ -376,3 +377,11 @@ def test_flag_ignores_case_in_each_dialect(dialect: PatternDialect) -> None:
     node = compile_pattern("^[a-c]é$", search=True, dialect=dialect, flags="i")
     assert spells(node, "BÉ")
     assert not spells(node, "dé")
+
+
+def test_table_of_digits_is_that_of_unicode() -> None:
+    """A later version may have more digits, which older ones do not assign."""
+    known = property_set("Nd")
+    assert known is not None
+    assert (perl_class("d") & ~known).ranges == ()
+    assert ((known & ~perl_class("d")) & ~unassigned()).ranges == ()
