@@ -128,7 +128,7 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
         ({"max_seconds": 10**400}, "/max_seconds", "valid number"),
         ({"max_seconds": math.nan}, "/max_seconds", "finite number"),
         ({"max_seconds": 0}, "/max_seconds", "greater than 0"),
-        ({"soft_max_tokens": 0}, "/soft_max_tokens", "greater than or equal to 1"),
+        ({"soft_max_tokens": 9}, "/soft_max_tokens", "complete within max_tokens"),
         ({"logprobs": 1.0}, "/logprobs", "valid integer"),
         ({"stop": 5}, "/stop", "a non-empty string or a list"),
         ({"stop": b"x"}, "/stop", "a non-empty string or a list"),
