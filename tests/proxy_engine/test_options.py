@@ -25,7 +25,8 @@ from proxy_engine import (
     SpeculationOptions,
 )
 from proxy_engine.cli.flags import add_option_flags, given_flags
-from proxy_engine.engine.arguments import ExtractionArguments
+from proxy_engine.extraction.options import ExtractionArguments
+from proxy_engine.extraction.run import _prepared
 from proxy_engine.options.fields import OPTION_NAMES, given_options, with_options
 from proxy_engine.options.overrides import OptionOverrides
 from samplers import SamplingParameters
@@ -67,7 +68,7 @@ def test_signatures_list_every_option_with_its_default() -> None:
     assert methods["generate"].parameters["sampler"].default is None
     # Rarely needed options are last.
     assert list(methods["generate"].parameters)[-2:] == ["prefill_step_size", "trace"]
-    for name, parameter in inspect.signature(InferenceEngine._extraction).parameters.items():
+    for name, parameter in inspect.signature(_prepared).parameters.items():
         if name in ExtractionArguments.__annotations__ and name not in hints:
             assert methods["extract"].parameters[name].default == parameter.default
     assert methods["transcribe"].parameters["task"].default == "transcribe"
