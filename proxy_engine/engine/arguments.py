@@ -14,7 +14,7 @@ from state_machines.tool_calls import ToolFormat
 
 from ..checks import OptionModel, argument_names, check_names, short_repr
 from ..errors import InvalidOptionError
-from ..extraction.options import ExtractionArguments
+from ..extraction.options import ExtractionArguments, ExtractionOptions
 from ..generation.sequence_samplers import LogitsProcessor, LogprobsSampler
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
@@ -153,19 +153,12 @@ def _refuse(name: str, value: object, expected: str) -> NoReturn:
 
 
 _REQUEST_DEFAULTS = option_defaults(GenerationOptions)
-_EXTRACTION_DEFAULTS = {
-    "text": "text",
-    "prefix": "",
-    "columns": (),
-    "quotes": False,
-    "resume": False,
-}
 
 _ARGUMENTS: dict[Any, dict[str, Any]] = {
     OptionOverrides: _REQUEST_DEFAULTS,
     RequestArguments: {**_REQUEST_DEFAULTS, "logprob_vectors": False},
     ToolLoopArguments: {**_REQUEST_DEFAULTS, "max_rounds": 8},
-    ExtractionArguments: {**_REQUEST_DEFAULTS, **_EXTRACTION_DEFAULTS},
+    ExtractionArguments: option_defaults(GenerationOptions, ExtractionOptions),
     TranscriptionArguments: option_defaults(TranscriptionOptions),
     LoadArguments: option_defaults(LoadOptions),
 }

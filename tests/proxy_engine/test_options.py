@@ -25,8 +25,7 @@ from proxy_engine import (
     SpeculationOptions,
 )
 from proxy_engine.cli.flags import add_option_flags, given_flags
-from proxy_engine.extraction.options import ExtractionArguments
-from proxy_engine.extraction.run import _prepared
+from proxy_engine.extraction.options import ExtractionOptions
 from proxy_engine.options.fields import OPTION_NAMES, given_options, with_options
 from proxy_engine.options.overrides import OptionOverrides
 from samplers import SamplingParameters
@@ -68,9 +67,8 @@ def test_signatures_list_every_option_with_its_default() -> None:
     assert methods["generate"].parameters["sampler"].default is None
     # Rarely needed options are last.
     assert list(methods["generate"].parameters)[-2:] == ["prefill_step_size", "trace"]
-    for name, parameter in inspect.signature(_prepared).parameters.items():
-        if name in ExtractionArguments.__annotations__ and name not in hints:
-            assert methods["extract"].parameters[name].default == parameter.default
+    for name, field in ExtractionOptions.model_fields.items():
+        assert methods["extract"].parameters[name].default == field.default
     assert methods["transcribe"].parameters["task"].default == "transcribe"
     assert methods["__init__"].parameters["lazy"].default is False
 
