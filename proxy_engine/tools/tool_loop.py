@@ -5,7 +5,6 @@ The answers come from a function, so the loop is independent of the engine.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -83,9 +82,6 @@ class ToolLoop(Generic[A]):
     passed as ``{"error": …}``, and the
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
-    A call with the tool and the arguments of an earlier call is not run again: its message has the
-    earlier result and says so, and its ``metadata`` has ``"is_repeated": True``.
-
     Args:
         prompt: The prompt.
         tools: The tools, in any form that ``resolve_tools`` accepts. A list that changes is read
@@ -137,7 +133,6 @@ class ToolLoop(Generic[A]):
         self._answered = len(self._conversation)
         self._rounds = 0
         self._pending: list[ToolCall] = []
-        self._outcomes: dict[tuple[str, str], tuple[Contents, bool]] = {}
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -175,8 +170,8 @@ class ToolLoop(Generic[A]):
     def _calls_of(self, result: A) -> Iterator[tuple[ToolCall, Tool]]:
         """Add an answer to the conversation, and yield its calls that are to run.
 
-        Calls of tools without a function become pending. Repeated calls and those of unknown tools
-        have a result at once.
+        Calls of tools without a function become pending. Those of unknown tools have a result at
+        once.
         """
         self._add(result.to_interaction())
         self._answered = len(self._conversation)
@@ -194,12 +189,9 @@ class ToolLoop(Generic[A]):
             if tool is not None and tool.function is None:
                 self._pending.append(call)
                 self._is_over = True
-            elif (earlier := self._outcomes.get(_identity(call))) is not None:
-                content, is_error = earlier
-                self._add_result(call, _repeated(content), is_error=is_error, is_repeated=True)
             elif tool is None:
                 unknown = JsonContent({"error": f"there is no tool {call.name!r}"})
-                self._finish(call, (unknown,), is_error=True)
+                self._add_result(call, (unknown,), is_error=True)
             else:
                 yield call, tool
 
@@ -217,7 +209,7 @@ class ToolLoop(Generic[A]):
             raise
         except Exception as error:
             content, is_error = (_failure(call, error),), True
-        self._finish(call, content, is_error=is_error)
+        self._add_result(call, content, is_error=is_error)
 
     def _refuse_media(self, error: MediaError) -> None:
         """Put an error in place of the media in the latest results; without media, raise it."""
@@ -230,7 +222,7 @@ class ToolLoop(Generic[A]):
         for turn, has_media in zip(results, media, strict=True):
             if has_media:
                 call = calls[turn.tool_call_id or ""]
-                self._finish(call, (_failure(call, error),), is_error=True)
+                self._add_result(call, (_failure(call, error),), is_error=True)
             else:
                 self._conversation.append(turn)
 
@@ -245,19 +237,14 @@ class ToolLoop(Generic[A]):
             self._items = items
             self._tools = {tool.name: tool for tool in resolve_tools(items)}
 
-    def _finish(self, call: ToolCall, content: Contents, *, is_error: bool) -> None:
-        self._outcomes[_identity(call)] = content, is_error
-        self._add_result(call, content, is_error=is_error)
-
-    def _add_result(self, call: ToolCall, content: Contents, **flags: bool) -> None:
-        metadata = {name: True for name, is_set in flags.items() if is_set}
+    def _add_result(self, call: ToolCall, content: Contents, *, is_error: bool) -> None:
         self._add(
             Interaction(
                 Role.TOOL,
                 content,
                 tool_call_id=call.id,
                 name=call.name,
-                metadata=metadata or None,
+                metadata={"is_error": True} if is_error else None,
             )
         )
 
@@ -269,21 +256,6 @@ class ToolLoop(Generic[A]):
 
 _MEDIA = (ImageContent, AudioContent)
 _PARTS = (TextContent, JsonContent, FileContent, *_MEDIA)
-_REPEATED = "This call was made before, so it was not run again. "
-
-
-def _identity(call: ToolCall) -> tuple[str, str]:
-    return call.name, json.dumps(call.arguments, sort_keys=True)
-
-
-def _repeated(contents: Contents) -> Contents:
-    """Return the result of an earlier call with a note for the model."""
-    match contents:
-        case (TextContent(text=text),):
-            return (TextContent(f"{_REPEATED}Its result: {text}"),)
-        case (JsonContent(value=value),):
-            return (JsonContent({"note": _REPEATED.strip(), "result": value}),)
-    return (TextContent(f"{_REPEATED}Its result is above."),)
 
 
 def _failure(call: ToolCall, error: Exception) -> Content:
