@@ -19,7 +19,7 @@ from ..results.parts import Logprob, TokenLogprobs
 from ..results.streams import AsyncEventStream, EventStream
 from ..tools.tool_loop import ToolLoop, ToolRun
 from .arguments import RequestArguments, ToolLoopArguments
-from .core import EngineProperties
+from .core import EngineCore
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from .arguments import Format, T
 
 
-class GenerationEngine(EngineProperties):
+class GenerationEngine:
     """``generate``, ``stream`` and ``run_tools``, and the same for event loops."""
+
+    _core: EngineCore
 
     def count_tokens(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
@@ -261,7 +263,7 @@ class GenerationEngine(EngineProperties):
                 which the next one has none; ``on_turn``, a function that is called with each new
                 message; and the options of ``GenerationOptions``.
         """
-        loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
+        loop, options = _tool_loop(prompt, tools, arguments, self._core.input_modalities)
         self._core.preparation.request("-", response_format, _last(options))
         generate = partial(self.generate, response_format=response_format, **options)
         return loop.run(lambda turns, choice: generate(turns, tools=loop.tools, tool_choice=choice))
@@ -293,7 +295,7 @@ class GenerationEngine(EngineProperties):
         **arguments: Unpack[ToolLoopArguments],
     ) -> ToolRun[GenerationResult[Any]]:
         """:meth:`run_tools` for event loops; async tools are awaited."""
-        loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
+        loop, options = _tool_loop(prompt, tools, arguments, self._core.input_modalities)
         await self._core.aprepare("-", response_format, _last(options))
         generate = partial(self.agenerate, response_format=response_format, **options)
         return await loop.arun(
