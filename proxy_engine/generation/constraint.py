@@ -169,8 +169,10 @@ class Constraint:
 
     def begin_token(self) -> None:
         """Set the limits of the next token, before :meth:`accepts`; :meth:`mask` does it, too."""
-        if self._limits.has_any:
-            self._limits.apply(self.part, self.generated, self.guard)
+        limits = self._limits
+        if limits.has_any and limits.apply(self.part, self.generated, self.guard):
+            if not self.is_limited:
+                self._cut(b"", is_late=False)
 
     # Masks.
 
