@@ -132,10 +132,11 @@ class GeneratedSequence(CachedText):
 
     @property
     def is_free(self) -> bool:
-        """Whether a token depends on those before it by its logits and its sampler alone."""
-        constraint = self.constraint
-        is_boosted = constraint.options.soft_max_tokens is not None
-        return not constraint.has_grammar and self.weights is None and not is_boosted
+        """Whether the next token can be sampled before the tokens in front of it are read.
+
+        Its logits and its sampler decide it alone: there is no grammar, and no weight to record.
+        """
+        return not self.constraint.has_grammar and self.weights is None
 
     # Sampling.
 
@@ -159,7 +160,6 @@ class GeneratedSequence(CachedText):
         wide, options = constraint.without_limit, constraint.options
         return NextToken(
             self.samplers.sampler(constraint),
-            None if options.soft_max_tokens is None else constraint.end_boost(allowed),
             None if allowed is None else self.masks.on_device(allowed),
             self.tokens,
             self.prompt_tokens,

@@ -37,7 +37,14 @@ MAX_DRAFT_TOKENS = 64
 MAX_RETRIES = 100
 """The most further attempts at an answer. The prompt has all rejected answers."""
 
+FORMER_OPTIONS = {
+    "soft_max_tokens": "It was removed: an answer is complete within max_tokens. For shorter "
+    "answers, bound their lengths in the schema, or ask for them in the prompt.",
+}
+"""Hints for options that were removed or renamed, by their former names."""
+
 _HINTS = {
+    **FORMER_OPTIONS,
     # The names of other libraries, which are too far for a spelling distance.
     "temp": "Did you mean 'temperature'?",
     "max_completion_tokens": "Did you mean 'max_tokens'?",
@@ -168,9 +175,6 @@ class GenerationOptions(OptionModel, SamplingParameters):
     complete within it. `None`: all of that room."""
     min_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
     """Minimum number of tokens to generate, where the answer allows that many."""
-    soft_max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
-    """From this number of tokens on, tokens that bring the answer closer to its end become more
-    and more likely, so that it does not end abruptly."""
     max_seconds: float | None = Field(default=None, gt=0)
     """Time limit in seconds of wall-clock time, from the call on, with preparation and queue; from
     the request's start in a batch. As it approaches, the answer is completed as briefly as

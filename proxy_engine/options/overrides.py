@@ -31,7 +31,6 @@ class OptionOverrides(TypedDict, total=False):
     seed: int | None
     max_tokens: int | None
     min_tokens: int
-    soft_max_tokens: int | None
     max_seconds: float | None
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None

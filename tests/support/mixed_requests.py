@@ -153,7 +153,6 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "filters": lambda: {"response_format": RECORD, "top_p": 0.8, "top_k": 40, "min_p": 0.01},
     "minimum": lambda: {"response_format": LIST, "min_tokens": 12},
-    "soft limit": lambda: {"soft_max_tokens": 6, "max_tokens": 30},
     "sampler": lambda: {"response_format": RECORD, "sampler": _argmax},
     "processors": lambda: {"response_format": RECORD, "logits_processors": [_without_letters]},
     "quote": lambda: {

@@ -68,9 +68,7 @@ CONVERSATION_OPTIONS = {
     )
 }
 """The options of requests with messages."""
-ANSWER_OPTIONS = {
-    name: extension(name) for name in ("parts", "soft_max_tokens", "max_seconds", "max_tool_calls")
-}
+ANSWER_OPTIONS = {name: extension(name) for name in ("parts", "max_seconds", "max_tool_calls")}
 """The options of chat completions, whose answers have parts."""
 
 

@@ -108,7 +108,6 @@ CASES: dict[str, dict[str, Any]] = {
         "logit_bias": {64: 1.0},
         "min_tokens": 3,
     },
-    "soft limit": {"response_format": WORDS, "soft_max_tokens": 2, "max_tokens": 7},
 }
 
 

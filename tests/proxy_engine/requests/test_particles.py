@@ -71,7 +71,6 @@ def assert_same_particles(one: GenerationResult[Any], other: GenerationResult[An
         {"repetition_penalty": 1.4, "presence_penalty": 0.5, "frequency_penalty": 0.2},
         {"min_tokens": 9},
         {"max_tokens": 24},
-        {"soft_max_tokens": 4, "max_tokens": 20},
         {"logprobs": 2},
     ],
     ids=str,
@@ -83,8 +82,6 @@ def test_log_weight_is_the_probability_that_the_constraints_removed(
     schema = {"type": "array", "prefixItems": [PERSON], "items": LIST["items"], "maxItems": 3}
     enumerated = {"fast_forward": False} if "logprobs" in options else options
     exact = Enumeration.of(engine, "hello", response_format=schema, **enumerated)
-    if "soft_max_tokens" in options:
-        exact = _without_fast_forward(exact)
     for seed in range(2):
         result = engine.generate("hello", response_format=schema, particles=2, seed=seed, **options)
         for particle in result.particles:
@@ -94,17 +91,6 @@ def test_log_weight_is_the_probability_that_the_constraints_removed(
         mean = sum(map(math.exp, weights_of(result))) / 2
         assert result.log_evidence == pytest.approx(math.log(mean))
         assert sum(one.probability for one in result.particles) == pytest.approx(1)
-
-
-def _without_fast_forward(enumeration: Enumeration) -> Enumeration:
-    return Enumeration(
-        enumeration.logits,
-        enumeration.prompt_ids,
-        enumeration.guard,
-        enumeration.options,
-        enumeration.sampling,
-        None,
-    )
 
 
 def test_result_is_one_of_the_particles(engine: InferenceEngine) -> None:
