@@ -21,9 +21,9 @@ from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
 from proxy_engine import (
-    DraftFirstOptions,
     Event,
     Finished,
+    FreeformFirstOptions,
     GenerationResult,
     ImageContent,
     InferenceEngine,
@@ -117,9 +117,9 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
         "response_format": LIST,
         "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=12),
     },
-    "draft first": lambda: {
+    "freeform first": lambda: {
         "response_format": LIST,
-        "draft_first": DraftFirstOptions(instruction="J", max_tokens=9),
+        "freeform_first": FreeformFirstOptions(instruction="J", max_tokens=9),
         "max_tokens": 90,
         # The end token.
         "logit_bias": {264: 3.0},

@@ -63,7 +63,7 @@ _EXTENSIONS = {
 CONVERSATION_OPTIONS = {
     name: extension(name)
     for name in (
-        *("draft_first", "schema_in_prompt", "chat_template_kwargs", "sources"),
+        *("freeform_first", "schema_in_prompt", "chat_template_kwargs", "sources"),
         *("tool_format", "tool_delimiters", "calls_in_text"),
     )
 }
