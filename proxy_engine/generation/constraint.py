@@ -184,9 +184,9 @@ class Constraint:
     def begin_token(self) -> None:
         """Set the limits of the next token, before :meth:`accepts`; :meth:`mask` does it, too."""
         limits = self._limits
-        if limits.has_any and limits.apply(self.part, self.generated, self.guard):
-            if not self.is_limited:
-                self._cut(b"", is_late=False)
+        ends_text = limits.has_any and limits.apply(self.part, self.generated, self.guard)
+        if ends_text and not self.is_limited:
+            self._cut(b"", is_late=False)
 
     # Masks.
 

@@ -193,7 +193,7 @@ class ToolLoop(Generic[A]):
         self._read_tools()
         mode = "none" if self._rounds >= self._max_rounds else "auto"
         self._choice = ToolChoice.of(mode, self.tools)
-        complete = _complete_calls(result)
+        complete = _complete_calls(result, len(calls))
         for index, call in enumerate(calls):
             tool = self._tools.get(call.name)
             if index >= complete:
@@ -283,10 +283,10 @@ _CUT_SHORT = JsonContent(
 _CALL_POINTER = re.compile(r"/tool_calls/(\d+)")
 
 
-def _complete_calls(result: GenerationResult[Any]) -> int:
-    """Return the number of calls that no limit has cut short."""
+def _complete_calls(result: GenerationResult[Any], count: int) -> int:
+    """Return how many of the calls of an answer no limit has cut short."""
     if result.finish_reason != "length" or result.cut_short is None:
-        return len(result.tool_calls)
+        return count
     place = _CALL_POINTER.match(result.cut_short.pointer)
     return int(place[1]) if place else 0
 

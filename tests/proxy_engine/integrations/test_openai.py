@@ -118,9 +118,11 @@ def test_answer_in_a_format_that_a_limit_cut_short_is_refused_by_parse(
     Person.model_validate_json(choice.message.content or "")
     assert choice.finish_reason == "length"
     assert choice.model_extra["proxy_engine"]["cut_short"]["reason"] == "max_tokens"  # type: ignore[index]
-    with pytest.raises(openai.LengthFinishReasonError):
-        with client.chat.completions.stream(**asked) as events:
-            assert [event.type for event in events]
+    with (
+        pytest.raises(openai.LengthFinishReasonError),
+        client.chat.completions.stream(**asked) as events,
+    ):
+        assert [event.type for event in events]
 
 
 def test_helpers_for_streams_return_parsed_answers(client: openai.OpenAI) -> None:
