@@ -182,7 +182,6 @@ class SequenceOptions:
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
         stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
-        weighs: Record the importance weights of tokens.
     """
 
     end_token_ids: tuple[int, ...]
@@ -193,14 +192,12 @@ class SequenceOptions:
     logprob_vectors: bool = False
     confidence: bool = False
     usable_tokens: npt.NDArray[np.bool_] | None = None
-    weighs: bool = False
     stop_repetition: bool = False
 
     @property
     def samples_all(self) -> bool:
         """Whether forced tokens are sampled, too, since their logits are needed under a mask."""
-        reports = self.logprobs is not None or self.logprob_vectors
-        return reports or (self.weighs and self.soft_max_tokens is not None)
+        return self.logprobs is not None or self.logprob_vectors
 
 
 def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
