@@ -132,8 +132,7 @@ class Enumeration:
         guard: The guard at the start of the answer. It is not advanced.
         options: End tokens and limits.
         sampling: Temperature, filters, biases and penalties.
-        fast_forward: Tokenizes forced text; ``None``: all tokenizations of it are answers. Particles
-            with a soft limit are sampled without it.
+        fast_forward: Tokenizes forced text; ``None``: all tokenizations of it are answers.
         exact: Whether filters see the guard's exact mask. Without filters it makes no difference.
     """
 

@@ -124,7 +124,7 @@ def joined(batch: Batch, sequence: Any, model: Module, step_size: int = 7) -> No
     while not prefill.next_pass():
         pass
     assert batch.can_add(prefill.cache)
-    batch.add([sequence], prefill.cache)
+    batch.add(sequence, prefill.cache)
 
 
 def logits_of(sequence: Any) -> Any:
