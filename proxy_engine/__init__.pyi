@@ -153,7 +153,7 @@ from .extraction.results import ExtractionStream as ExtractionStream
 from .generation.generate_step import generate_step as generate_step
 from .media.options import MediaOptions as MediaOptions
 from .options.generation import (
-    DraftFirstOptions as DraftFirstOptions,
+    FreeformFirstOptions as FreeformFirstOptions,
 )
 from .options.generation import (
     GenerationOptions as GenerationOptions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from mlx.nn.layers.base import Module
@@ -14,10 +14,7 @@ from state_machines.tool_calls import ToolFormat
 
 from ..checks import OptionModel, argument_names, check_names, short_repr
 from ..errors import InvalidOptionError
-from ..extraction.details import DetailColumns
-from ..extraction.progress import Progress
-from ..extraction.records import Field as RecordField
-from ..extraction.records import Instruction
+from ..extraction.options import ExtractionArguments
 from ..generation.sequence_samplers import LogitsProcessor, LogprobsSampler
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
@@ -80,22 +77,6 @@ class ToolLoopArguments(OptionOverrides, total=False):
     tool_choice: Any
     max_rounds: int
     on_turn: OnTurn | None
-
-
-class ExtractionArguments(OptionOverrides, total=False):
-    """The keyword arguments of an extraction, which ``InferenceEngine.extract`` describes."""
-
-    text: RecordField
-    image: RecordField | None
-    instruction: Instruction | None
-    prefix: str
-    columns: Sequence[DetailColumns]
-    quotes: bool
-    chunk_tokens: int | None
-    chunk_overlap: int | None
-    output: str | os.PathLike[str] | None
-    resume: bool
-    progress: Progress
 
 
 class TranscriptionArguments(TranscriptionOverrides, total=False):

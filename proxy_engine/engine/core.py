@@ -164,13 +164,17 @@ class EngineCore:
             worker.submit(self.caches.open_disk).result()
 
     async def aprepare(
-        self, prompt: Prompt, response_format: Any, arguments: RequestArguments
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        arguments: RequestArguments,
+        cancelled: threading.Event | None = None,
     ) -> Request:
         """Prepare a request on another thread; cancelling the task stops that.
 
         The event loop's own threads are too few: a compilation waits for its turns.
         """
-        cancelled, started = threading.Event(), time.perf_counter()
+        cancelled, started = cancelled or threading.Event(), time.perf_counter()
         prepare = partial(self.preparation.request, prompt, response_format, arguments, cancelled)
         try:
             request = await asyncio.get_running_loop().run_in_executor(self.threads, prepare)

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
-from state_machines.errors import UnsatisfiableSchemaError
-
-from ..checks import check_names, is_iterable, reusable, short_repr
-from ..errors import InvalidOptionError
-from ..extraction.answer_format import AnswerFormat
-from ..extraction.chunks import Chunks
-from ..extraction.details import DetailColumns
-from ..extraction.frames import Frame, as_frame
-from ..extraction.inputs import Content
-from ..extraction.outcomes import Extraction, check_one_answer
-from ..extraction.outputs import OutputOptions
-from ..extraction.progress import Progress, showing
-from ..extraction.records import CHECKED_RECORDS, Field, Instruction, RecordReader
-from ..extraction.results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
-from ..extraction.run import Run
-from ..extraction.sources import record_inputs
-from ..options.generation import GenerationOptions
-from ..options.overrides import OptionOverrides
-from .arguments import ExtractionArguments
+from ..extraction.options import ExtractionArguments
+from ..extraction.results import ExtractionResults, ExtractionStream
+from ..extraction.run import extract, iter_extract
 from .batch_engine import BatchEngine
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
+    from ..extraction.outcomes import Engine
     from .arguments import Format, T
 
 Records: TypeAlias = Iterable[Any]
@@ -110,7 +92,7 @@ class ExtractionEngine(BatchEngine):
             OutputFileError: The output file cannot be written.
             ProxyError: As :meth:`generate` raises it for every record, before the first one.
         """
-        return self._extraction(records, response_format, **arguments).results()
+        return extract(cast("Engine", self), records, response_format, **arguments)
 
     @overload
     def iter_extract(
@@ -134,97 +116,4 @@ class ExtractionEngine(BatchEngine):
         Some ``4 * batch_size`` records are read ahead. The output file is opened when the first
         record is requested. Arguments and exceptions are those of :meth:`extract`.
         """
-        return ExtractionStream(self._extraction(records, response_format, **arguments).records())
-
-    def _extraction(
-        self,
-        records: Records,
-        response_format: Any,
-        *,
-        text: Field = "text",
-        image: Field | None = None,
-        instruction: Instruction | None = None,
-        prefix: str = "",
-        columns: Sequence[DetailColumns] = (),
-        quotes: bool = False,
-        chunk_tokens: int | None = None,
-        chunk_overlap: int | None = None,
-        output: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        progress: Progress = None,
-        **options: Unpack[OptionOverrides],
-    ) -> _Extraction:
-        """Check all arguments; the model does not run before."""
-        reader = RecordReader(text, image)
-        check_names(options, GenerationOptions.model_fields, GenerationOptions.name_hints)
-        # The check of the options and all records read them.
-        options = cast(OptionOverrides, reusable(options))
-        if options.get("confidence") and "confidence" not in columns:
-            columns = (*columns, "confidence")
-        answers = AnswerFormat.of(response_format, prefix, options, columns, quotes=quotes)
-        chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
-        if "confidence" in columns:
-            options = {"exact_choices": True, "confidence": True, **options}
-        frame = as_frame(records)
-        if frame is None:
-            if not is_iterable(records):
-                raise InvalidOptionError(
-                    f"records should be an iterable of records, not {short_repr(records)}",
-                    option="records",
-                    hint="Put a single one into a list.",
-                )
-            if isinstance(records, Sequence):
-                # Records of an iterator fail alone.
-                reader.check_records(records[:CHECKED_RECORDS])
-        elif frame.columns is not None:
-            reader.check_columns(frame.columns)
-        if output is None and resume:
-            raise InvalidOptionError("resume requires an output file", option="resume")
-        file = None if output is None else OutputOptions.of(os.fspath(output), is_resumed=resume)
-        extraction = Extraction(answers, instruction, options, chunks)
-        # Errors of the response format and the options are those of every record.
-        self._check(extraction)
-        inputs = record_inputs(records, frame, reader)
-        fields = inputs.fields()
-        if frame is not None and frame.columns is None and fields:
-            reader.check_columns(fields)
-        answers.check_columns(fields)
-        run = Run(extraction, inputs, fields, file, lambda: contextlib.nullcontext(self))
-        return _Extraction(run, reader, frame, progress)
-
-    def _check(self, extraction: Extraction) -> None:
-        """Raise the errors of the response format and the options, which all records have."""
-        answers, options = extraction.answers, extraction.options
-        check_one_answer(self._core.preparation.options.override(options))
-        if answers.quotes_input:
-            options = {**options, "sources": extraction.sources(Content("-"))}
-        try:
-            self._core.preparation.request("-", answers.response_format, options)
-        except UnsatisfiableSchemaError:
-            # Records have other texts, which may have the quotes that this one lacks.
-            if not answers.has_quotes:
-                raise
-
-
-@dataclass(frozen=True, slots=True)
-class _Extraction:
-    """A run over Python objects that has not begun."""
-
-    run: Run
-    reader: RecordReader
-    frame: Frame | None
-    progress: Progress
-
-    def records(self) -> Generator[ExtractedRecord[Any]]:
-        with (
-            showing(self.progress, self.run.inputs.count) as advance,
-            contextlib.closing(self.run.outcomes()) as outcomes,
-        ):
-            for outcome in outcomes:
-                advance(outcome.error is not None)
-                yield record_of(outcome, self.run.extraction)
-
-    def results(self) -> ExtractionResults[Any]:
-        answers = self.run.extraction.answers
-        with ExtractionStream(self.records()) as stream:
-            return ExtractionResults(stream, answers=answers, reader=self.reader, frame=self.frame)
+        return iter_extract(cast("Engine", self), records, response_format, **arguments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import mlx.core as mx
 import numpy as np
 
 from state_machines import Matcher, Vocabulary
@@ -18,7 +17,7 @@ from state_machines.root import Part, RootMatcher
 
 from .device_masks import SMALL_MASK_TOKENS, DeviceMasks, Mask
 from .fast_forward import MASK_STEPS, FastForward, must_end
-from .limits import PartLimits, SequenceOptions, end_boost
+from .limits import PartLimits, SequenceOptions
 from .tokens import Cut, TextEnd
 
 SLOW_MASK_STEPS = 500
@@ -154,13 +153,10 @@ class Constraint:
     def has_choice(self) -> bool:
         """Whether a finite choice comes next whose options have a distribution.
 
-        Not while end tokens are masked or boosted: that distribution is defined for tokens only.
+        Not while end tokens are masked: that distribution is defined for tokens only.
         """
-        matcher, options = self.matcher, self.options
-        if matcher is None or matcher.is_finished or self.is_scripted:
-            return False
-        soft = options.soft_max_tokens
-        if self.generated < options.min_tokens or (soft is not None and self.generated >= soft):
+        matcher = self.matcher
+        if matcher is None or matcher.is_finished or self.is_scripted or self.missing_tokens:
             return False
         return finite_choice(matcher.state) is not None
 
@@ -206,25 +202,6 @@ class Constraint:
         if allowed is not None and self._script:
             allowed = self._scripted(allowed, exact=exact)
         return allowed
-
-    def end_boost(self, allowed: Mask | None) -> tuple[mx.array, float] | None:
-        """Return the tokens that are boosted and the boost in nats; ``None``: no tokens are.
-
-        Args:
-            allowed: The mask of the next token.
-        """
-        options = self.options
-        soft = options.soft_max_tokens
-        if soft is None or self.generated < max(soft, options.min_tokens):
-            return None
-        if self.guard is None or allowed is None:
-            nearer = np.array(sorted(options.end_token_ids))
-        else:
-            nearer = self.guard.closer_tokens(allowed)
-        if not len(nearer):
-            return None
-        boost = end_boost(self.generated, soft, options.max_tokens)
-        return mx.array(nearer.astype(np.int32)), boost
 
     def compute_slow(self) -> None:
         """Compute the mask that was too slow for the model thread, so that :meth:`mask` finds it.

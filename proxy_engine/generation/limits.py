@@ -17,10 +17,6 @@ from state_machines.root import Part, RootMatcher, Text
 
 from ..options.generation import PartOptions
 
-_MAX_END_BOOST = 20.0
-"""Boost of end-bringing tokens at ``max_tokens``, in nats. A factor of ``e^20`` outweighs nearly
-any preference of the model."""
-
 _DEADLINE_RESERVE = 1.1
 """Factor by which future tokens may take longer than past ones."""
 
@@ -61,17 +57,6 @@ class Deadline:
             return 0 if now >= self.end else None
         each = _DEADLINE_RESERVE * (now - self.first) / (generated - 1)
         return max(0, math.floor((self.end - now) / each)) if each > 0 else None
-
-
-def end_boost(generated: int, soft_max_tokens: int, max_tokens: int) -> float:
-    """Return the boost, in nats, for the logits of tokens that bring the end nearer.
-
-    The boost is 0 below ``soft_max_tokens`` and grows linearly from there to ``max_tokens``.
-    """
-    if generated < soft_max_tokens:
-        return 0.0
-    used = (generated + 1 - soft_max_tokens) / max(1, max_tokens - soft_max_tokens)
-    return _MAX_END_BOOST * min(1.0, used)
 
 
 class PartLimits:
@@ -175,7 +160,6 @@ class SequenceOptions:
         end_token_ids: Tokens that end the sequence. The first of them is used for a forced end.
         max_tokens: Maximum number of generated tokens.
         min_tokens: End tokens are masked before this many tokens, if other tokens are allowed.
-        soft_max_tokens: From here on, tokens that bring the end nearer are boosted.
         logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
         logprob_vectors: Report the log-probabilities of all tokens.
         confidence: Record the log-probabilities of sampled tokens.
@@ -187,7 +171,6 @@ class SequenceOptions:
     end_token_ids: tuple[int, ...]
     max_tokens: int
     min_tokens: int = 0
-    soft_max_tokens: int | None = None
     logprobs: int | None = None
     logprob_vectors: bool = False
     confidence: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
@@ -14,7 +14,6 @@ from samplers import (
     Sampler,
     TopLogprobs,
     apply_mask,
-    apply_token_boost,
     log_sum,
     sample_rows,
     top_logprobs,
@@ -25,9 +24,6 @@ from ..results.parts import Logprob, LogprobVectors, TokenLogprobs
 from .device_masks import DeviceMask
 from .forward_pass import NextLogits
 from .sequence_samplers import CustomSampler
-
-Boost: TypeAlias = tuple[mx.array, float]
-"""Tokens that are boosted, and the boost in nats."""
 
 _UNSAMPLED = mx.array([])
 
@@ -52,7 +48,6 @@ class NextToken:
 
     Attributes:
         sampler: Applies biases, penalties, filters and temperature.
-        boost: Tokens whose logits are boosted.
         mask: The allowed tokens; ``None``: all of them.
         tokens: The tokens so far.
         prompt_tokens: Length of the prompt.
@@ -67,7 +62,6 @@ class NextToken:
     """
 
     sampler: Sampler | CustomSampler
-    boost: Boost | None
     mask: DeviceMask | None
     tokens: Sequence[int]
     prompt_tokens: int
@@ -96,7 +90,7 @@ class NextToken:
 
         ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
         """
-        is_plain = not (self.vectors or self.boost) and self.top is None
+        is_plain = not self.vectors and self.top is None
         is_small = self.mask is not None and self.mask.ids is not None
         if is_small or not is_plain or not isinstance(self.sampler, Sampler):
             return None
@@ -221,7 +215,7 @@ class NextToken:
         """Return a sampled token, shape (1,)."""
         sampler, count = self.sampler, self.prompt_tokens
         log_q = None if proposed is None else proposed.log_q
-        few = None if mask is None or self.boost is not None or log_q is not None else mask.ids
+        few = None if mask is None or log_q is not None else mask.ids
         if few is not None and isinstance(sampler, Sampler):
             # Only the logits of the allowed tokens are computed.
             token = sampler.sample_among(logits.of(few), self.tokens, few, prompt_tokens=count)
@@ -255,8 +249,6 @@ class NextToken:
     ) -> tuple[mx.array, mx.array | None]:
         """Return masked logits, or the logits and the ids of the few allowed tokens."""
         every = logits.all()
-        if self.boost is not None:
-            every = apply_token_boost(every, *self.boost)
         if mask is None or mask.ids is not None:
             return every, None if mask is None else mask.ids
         return apply_mask(every, mask.mask), None

@@ -119,10 +119,11 @@ class GeneratedSequence(CachedText):
 
     @property
     def is_free(self) -> bool:
-        """Whether a token depends on those before it by its logits and its sampler alone."""
-        constraint = self.constraint
-        is_boosted = constraint.options.soft_max_tokens is not None
-        return not constraint.has_grammar and not is_boosted
+        """Whether the next token can be sampled before the tokens in front of it are read.
+
+        Its logits and its sampler decide it alone: there is no grammar.
+        """
+        return not self.constraint.has_grammar
 
     # Sampling.
 
@@ -146,7 +147,6 @@ class GeneratedSequence(CachedText):
         options = constraint.options
         return NextToken(
             self.samplers.sampler(constraint),
-            None if options.soft_max_tokens is None else constraint.end_boost(allowed),
             None if allowed is None else self.masks.on_device(allowed),
             self.tokens,
             self.prompt_tokens,

@@ -100,14 +100,14 @@ def check_answer_options(
         choice: The tools that may be called.
         has_messages: Whether the prompt is a conversation.
     """
-    if overrides.get("draft_first"):
+    if overrides.get("freeform_first"):
         if not has_messages:
-            raise PromptError("a raw prompt has no turns for a draft; give messages")
+            raise PromptError("a raw prompt has no turns for a freeform answer; give messages")
         # A loop of tools ends with an answer that may not call them.
         if response.is_free and not tools:
             raise InvalidOptionError(
-                "draft_first has no effect on an answer without a response format and tools",
-                option="draft_first",
+                "freeform_first has no effect on an answer without a response format and tools",
+                option="freeform_first",
                 hint="Leave it out, or give a response format.",
             )
     describes_schema = overrides.get("schema_in_prompt", "auto") not in ("auto", "off")

@@ -103,7 +103,6 @@ class SequenceFactory:
                 end_token_ids=ends,
                 max_tokens=request.max_tokens,
                 min_tokens=options.min_tokens,
-                soft_max_tokens=options.soft_max_tokens,
                 logprobs=options.logprobs,
                 logprob_vectors=request.hooks.logprob_vectors,
                 confidence=options.confidence,

@@ -21,9 +21,9 @@ from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
 from proxy_engine import (
-    DraftFirstOptions,
     Event,
     Finished,
+    FreeformFirstOptions,
     GenerationResult,
     ImageContent,
     InferenceEngine,
@@ -117,9 +117,9 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
         "response_format": LIST,
         "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=12),
     },
-    "draft first": lambda: {
+    "freeform first": lambda: {
         "response_format": LIST,
-        "draft_first": DraftFirstOptions(instruction="J", max_tokens=9),
+        "freeform_first": FreeformFirstOptions(instruction="J", max_tokens=9),
         "max_tokens": 90,
         # The end token.
         "logit_bias": {264: 3.0},
@@ -152,7 +152,6 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "filters": lambda: {"response_format": RECORD, "top_p": 0.8, "top_k": 40, "min_p": 0.01},
     "minimum": lambda: {"response_format": LIST, "min_tokens": 12},
-    "soft limit": lambda: {"soft_max_tokens": 6, "max_tokens": 30},
     "sampler": lambda: {"response_format": RECORD, "sampler": _argmax},
     "processors": lambda: {"response_format": RECORD, "logits_processors": [_without_letters]},
     "quote": lambda: {

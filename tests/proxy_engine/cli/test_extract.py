@@ -286,6 +286,14 @@ class TestWrongCommandLine:
             assert caught.value.code == 2
         assert "usage" in capsys.readouterr().err
 
+    def test_former_flag_is_refused_with_the_new_one(
+        self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as caught:
+            extract(schema, text, "--draft-first")
+        assert caught.value.code == 2
+        assert "--draft-first is named --freeform-first now" in capsys.readouterr().err
+
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(

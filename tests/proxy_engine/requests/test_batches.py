@@ -308,7 +308,7 @@ def test_validators_do_not_hold_the_event_loop(engine: InferenceEngine, streams:
 
     async def ask() -> GenerationResult[Waiting]:
         if streams:
-            return await (await engine.astream("x", response_format=Waiting)).result()
+            return await engine.astream("x", response_format=Waiting).result()
         return await engine.agenerate("x", response_format=Waiting)
 
     async def main() -> None:

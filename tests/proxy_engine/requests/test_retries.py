@@ -109,7 +109,7 @@ def test_streams_announce_attempts(roomy_engine: InferenceEngine) -> None:
     assert texts == [*(answer.text for answer in result.rejected), result.text]
 
     async def read() -> list[Any]:
-        stream = await roomy_engine.astream(PROMPT, Choice, max_retries=15)
+        stream = roomy_engine.astream(PROMPT, Choice, max_retries=15)
         return [event async for event in stream]
 
     again = [event for event in asyncio.run(read()) if isinstance(event, AnswerRejected)]
