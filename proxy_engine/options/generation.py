@@ -42,6 +42,8 @@ RENAMED_OPTIONS = {"draft_first": "freeform_first"}
 
 FORMER_OPTIONS = {
     **{former: f"It is named {name!r} now." for former, name in RENAMED_OPTIONS.items()},
+    "particles": "It was removed: use exact_choices for the distribution of finite choices, and n "
+    "with confidence=True for several answers with their probabilities.",
     "soft_max_tokens": "It was removed: an answer is complete within max_tokens. For shorter "
     "answers, bound their lengths in the schema, or ask for them in the prompt.",
 }

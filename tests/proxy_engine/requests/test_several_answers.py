@@ -91,8 +91,8 @@ def test_answers_of_caches_that_cannot_be_batched(
 
 
 def test_prompt_is_processed_once(tiny_model: Any, tiny_tokenizer: TokenizerWrapper) -> None:
-    with InferenceEngine(tiny_model, tiny_tokenizer, max_tokens=20) as engine:
-        result = engine.generate("a long prompt " * 6, n=3, temperature=1.0, seed=1)
+    with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
+        result = engine.generate("a long prompt " * 6, n=3, temperature=1.0, seed=1, max_tokens=20)
     usages = [choice.usage for choice in result.choices]
     assert usages[0].cached_tokens == 0
     assert all(usage.cached_tokens == usage.prompt_tokens - 1 for usage in usages[1:])
