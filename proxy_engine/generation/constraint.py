@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +31,21 @@ ADVANCE_STEPS = 20_000
 
 class SlowMaskError(Exception):
     """The next mask is too slow for the model thread; see :meth:`Constraint.compute_slow`."""
+
+
+class _Refused(NamedTuple):
+    """What an output would continue with, had a limit not refused a token.
+
+    Attributes:
+        text: The text of the token, as far as it is not written, and what the grammar forces
+            behind it.
+        length: The length of the token's text in it.
+        earlier: The cut before the token.
+    """
+
+    text: bytes
+    length: int
+    earlier: Cut | None
 
 
 class Constraint:
@@ -82,6 +99,7 @@ class Constraint:
         # Masks leave out the tokens that the guard refuses. Not before it has refused a token that
         # was sampled: so it is known whether the limit has changed the text.
         self._follows_limit = False
+        self._refused: _Refused | None = None
         self._last: tuple[Node, Mask] | None = None
         self._steps = MASK_STEPS
         self._planned: Mask | None = None
@@ -162,8 +180,10 @@ class Constraint:
 
     def begin_token(self) -> None:
         """Set the limits of the next token, before :meth:`accepts`; :meth:`mask` does it, too."""
-        if self._limits.has_any:
-            self._limits.apply(self.part, self.generated, self.guard)
+        limits = self._limits
+        ends_text = limits.has_any and limits.apply(self.part, self.generated, self.guard)
+        if ends_text and not self.is_limited:
+            self._cut(b"", is_late=False)
 
     # Masks.
 
@@ -307,15 +327,22 @@ class Constraint:
     def refuse(self, token_id: int) -> None:
         """Record a sampled token for which a limit leaves too few tokens.
 
-        A limit does not change text that the grammar forces: other tokens spell it.
+        The limit has changed nothing if other tokens spell the same text, and text that the grammar
+        forces behind it.
         """
         guard, matcher = self.guard, self.matcher
         if self.is_limited or guard is None or matcher is None:
             return
         state = guard.state_after(token_id)
-        form = matcher.vocabulary.token_bytes[token_id] or b""
-        if state is not None and not matcher.forced_bytes().startswith(form):
-            self._refuse(guard, state, 1, form)
+        if state is None:
+            return
+        earlier, form = self.cut, _written(matcher.vocabulary.token_bytes[token_id])
+        self._refuse(guard, state, 1, form)
+        if self.is_limited:
+            after = matcher.copy()
+            with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):
+                after.advance(token_id)
+                self._refused = _Refused(form + after.forced_bytes(), len(form), earlier)
 
     def refuse_option(self, option: ChoiceOption) -> None:
         """Record that an option would be drawn if it did not exceed a limit."""
@@ -333,22 +360,34 @@ class Constraint:
         """
         if guard.exceeds(state, guard.left - used):
             is_late = self._limits.is_bound_by_time and not guard.exceeds(state, guard.total - used)
-            self._cut(refused.replace(Vocabulary.SPECIAL_MARK, b""), is_late=is_late)
+            self._cut(_written(refused), is_late=is_late)
 
     def _cut(self, refused: bytes, *, is_late: bool) -> None:
         self.cut = Cut(self.written, refused, "max_seconds" if is_late else "max_tokens")
         self._follows_limit = True
 
     def _advance(self, guard: Guard, token_id: int, *, is_choice: bool) -> None:
-        form = guard.matcher.vocabulary.token_bytes[token_id] or b""
-        written = form.removeprefix(Vocabulary.SPECIAL_MARK)
+        written = _written(guard.matcher.vocabulary.token_bytes[token_id])
         guard.advance(token_id)
         self.written += len(written)
+        if self._refused is not None:
+            self._compare(self._refused, written)
         self.forced_text = b"" if is_choice else self.forced_text + written
         if self._repetition is not None:
             self._repetition.advance(written, guard.matcher)
             if self.cut is None and self._repetition.unit is not None:
                 self.cut = Cut(self.written, self._repetition.unit, "repetition")
+
+    def _compare(self, refused: _Refused, written: bytes) -> None:
+        """Withdraw :attr:`cut` once other tokens have spelled the text of the refused one."""
+        self._refused = None
+        if not refused.text.startswith(written):
+            return
+        left = refused.length - len(written)
+        if left > 0:
+            self._refused = _Refused(refused.text[len(written) :], left, refused.earlier)
+        else:
+            self.cut, self._follows_limit = refused.earlier, False
 
     def _in_time(self, matcher: Matcher) -> Mask:
         planned, self._planned = self._planned, None
@@ -377,6 +416,11 @@ class Constraint:
 
     def _is_small(self, allowed: Mask) -> bool:
         return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS
+
+
+def _written(form: bytes | None) -> bytes:
+    """Return the text of a token; special tokens by their names."""
+    return (form or b"").replace(Vocabulary.SPECIAL_MARK, b"")
 
 
 def _only(allowed: Mask, token_id: int) -> Mask:

@@ -13,6 +13,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Vocabulary
 
+from ..answers.composition import REASONING
 from ..conversation.chat_template import chat_template
 from ..generation import (
     Constraint,
@@ -110,7 +111,7 @@ class SequenceFactory:
                 stop_repetition=options.stop_repetition,
             ),
             self.masks,
-            PartLimits(options.parts, deadline, request.max_tokens),
+            PartLimits(options.parts, deadline, request.max_tokens, budgets=(REASONING,)),
             guard=guard,
             part=request.answer.part,
             fast_forward=self.fast_forward if options.fast_forward else None,

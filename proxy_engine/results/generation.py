@@ -31,7 +31,7 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
 """Why the output ended.
 
 ``"stop"``: the model or the grammar ended it. ``"tool_calls"``: the same, and it has tool calls.
-``"length"``: ``max_tokens`` or ``max_seconds`` ended it, see :attr:`GenerationResult.cut_short`.
+``"length"``: a limit cut it short, though it may parse; see :attr:`GenerationResult.cut_short`.
 ``"cancelled"``: the caller stopped it.
 """
 
@@ -76,7 +76,7 @@ class GenerationResult(Generic[T]):
         captures: The texts of the rules with the option ``capture`` of a grammar in Lark, by their
             names: a list of texts for a name that occurs more often than once. Empty if the output
             was cancelled, or if reading it again takes too much work, which the log then says.
-        cut_short: The limit that ended the answer, and where; ``None`` if none did, and if the
+        cut_short: The limit that cut the answer short, and where; ``None`` if none did, and if the
             output was cancelled.
         rejected: The answers before this one that validators rejected (``max_retries``).
         token_logprobs: With the option ``confidence``, the natural logarithm of the probability of
