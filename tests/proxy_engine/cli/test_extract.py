@@ -200,7 +200,7 @@ def test_progress_on_a_terminal_is_erased(
 def readme_commands() -> list[list[str]]:
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
     # Ray is not installed for these tests, which start no cluster.
-    lines = re.findall(r"^\$ python -m proxy_engine (extract (?!--ray).*)$", text, re.MULTILINE)
+    lines = re.findall(r"^\$ proxy-engine (extract (?!--ray).*)$", text, re.MULTILINE)
     return [shlex.split(line) for line in lines]
 
 
