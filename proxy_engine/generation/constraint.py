@@ -72,8 +72,6 @@ class Constraint:
         written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
         cut: Where a limit first changed the output; ``None``: it has not.
-        without_limit: The last mask with the tokens that the guard refuses, if it left any out.
-            Only for weighted sequences, whose masks leave them out always.
     """
 
     def __init__(
@@ -94,7 +92,6 @@ class Constraint:
         self.written = 0
         self.forced_text = b""
         self.cut: Cut | None = None
-        self.without_limit: Mask | None = None
         self._masks = masks
         self._limits = limits
         self._only_part = part
@@ -213,10 +210,7 @@ class Constraint:
             if not exact or self._last is None or self._last[0] is not self.matcher.state:
                 self._last = self.matcher.state, self._in_time(self.matcher)
             allowed = self._last[1]
-            self.without_limit = None
-            if self.options.weighs:
-                allowed = self._weighted_within_limit(self.guard, allowed, exact=exact)
-            elif exact or self._follows_limit:
+            if exact or self._follows_limit:
                 allowed = self.guard.mask(allowed, exact=exact)
         is_complete = self.matcher is None or self.matcher.is_accepting
         if is_complete and self.generated + unread < self.options.min_tokens:
@@ -406,19 +400,6 @@ class Constraint:
             raise SlowMaskError from None
         self._steps = MASK_STEPS
         return allowed
-
-    def _weighted_within_limit(self, guard: Guard, allowed: Mask, *, exact: bool) -> Mask:
-        """Return the allowed tokens that the guard accepts.
-
-        A refused token would cost a weighted sequence its weight.
-        """
-        within = guard.mask(allowed, exact=exact or self._is_small(allowed))
-        is_known = exact or self._follows_limit or self._script
-        if not (is_known or within is allowed or np.array_equal(within, allowed)):
-            self.without_limit = allowed
-            if guard.matcher.is_accepting and self.generated < self.options.min_tokens:
-                self.without_limit = self._without_end_tokens(allowed, len(allowed))
-        return within
 
     def _scripted(self, allowed: Mask, *, exact: bool) -> Mask:
         """Return a mask of the next scripted token; if it is not accepted, the script ends."""

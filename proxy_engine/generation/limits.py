@@ -181,7 +181,6 @@ class SequenceOptions:
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
         stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
-        weighs: Record the importance weights of tokens.
     """
 
     end_token_ids: tuple[int, ...]
@@ -191,7 +190,6 @@ class SequenceOptions:
     logprob_vectors: bool = False
     confidence: bool = False
     usable_tokens: npt.NDArray[np.bool_] | None = None
-    weighs: bool = False
     stop_repetition: bool = False
 
     @property

@@ -184,7 +184,7 @@ class AnswerEncoder(Encoder):
         added: Fields = {}
         if self._options.confidence:
             added["confidence"] = result.confidences()
-            if result.token_logprobs and not result.particles:
+            if result.token_logprobs:
                 added["confidence_per_token"] = result.confidences(normalized=True)
         if result.quotes:
             names = ("pointer", "source", "start", "end", "occurrences")
