@@ -28,11 +28,11 @@ from ..models.tokenizer import vocabulary_of, with_chat_template
 from ..options.generation import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..requests.continuous_batch import ContinuousBatch
-from ..requests.groups import SequenceFactory
 from ..requests.preparation import Preparation
 from ..requests.request import Request
 from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
+from ..requests.sequence_factory import SequenceFactory
 from ..requests.streams import QueuedRequest
 from ..requests.worker import Worker
 from ..runtime.process_runtime import OnProgress

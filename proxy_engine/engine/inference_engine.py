@@ -150,7 +150,7 @@ class InferenceEngine(GenerationEngine, BatchEngine, Applications, EnginePropert
         request = core.preparation.request(prompt, response_format, arguments)
         self._check_has_whole_caches()
         # An answer that is forced entirely would need no forward pass over the prompt.
-        changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
+        changed = request.options.override({"fast_forward": False, "n": 1})
         request = replace(request, options=changed)
 
         def emit(event: Event) -> None:

@@ -138,7 +138,7 @@ def _prepared(
         columns = (*columns, "confidence")
     answers = AnswerFormat.of(response_format, prefix, options, columns, quotes=quotes)
     chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
-    if "confidence" in columns and "particles" not in options:
+    if "confidence" in columns:
         options = {"exact_choices": True, "confidence": True, **options}
     frame = as_frame(records)
     if frame is None:

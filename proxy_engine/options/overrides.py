@@ -49,7 +49,6 @@ class OptionOverrides(TypedDict, total=False):
     max_tool_calls: int
     calls_in_text: bool
     logprobs: int | None
-    particles: int
     max_retries: int
     n: int
     chat_template_kwargs: Mapping[str, Any]

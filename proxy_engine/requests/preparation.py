@@ -40,8 +40,8 @@ from ..results.parts import RejectedAnswer
 from ..tools import ToolChoice, resolve_tools
 from .option_checks import (
     check_answer_options,
-    check_engine_limits,
     check_sampling,
+    check_tokens,
     tool_sources,
 )
 from .prompt_encoding import PromptEncoder
@@ -155,7 +155,7 @@ class Preparation:
         cancelled = cancelled or threading.Event()
         job = CompileJob(self.compile_queue, cancelled, self.max_compile_seconds)
         options = self.options.override(overrides)
-        check_engine_limits(options, self.vocabulary, self.batch_size)
+        check_tokens(options, self.vocabulary)
         check_sampling(options, overrides, hooks)
         sources = partial(_sources, prompt, options)
         response = self._formats.compile(

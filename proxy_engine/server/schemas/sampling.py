@@ -56,7 +56,7 @@ _EXTENSIONS = {
     name: extension(name)
     for name in (
         *SamplingParameters.model_fields,
-        *("particles", "exact_choices", "stop_repetition", "speculation", "additional_properties"),
+        *("exact_choices", "stop_repetition", "speculation", "additional_properties"),
     )
     if name not in (*_OPENAI_OPTIONS, *_OWN)
 }
