@@ -19,7 +19,7 @@ from ..results.parts import Logprob, TokenLogprobs
 from ..results.streams import AsyncEventStream, EventStream
 from ..tools.tool_loop import ToolLoop, ToolRun
 from .arguments import RequestArguments, ToolLoopArguments
-from .core import EngineProperties
+from .core import EngineCore
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from .arguments import Format, T
 
 
-class GenerationEngine(EngineProperties):
+class GenerationEngine:
     """``generate``, ``stream`` and ``run_tools``, and the same for event loops."""
+
+    _core: EngineCore
 
     def count_tokens(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
@@ -309,11 +311,11 @@ class GenerationEngine(EngineProperties):
         names = ToolLoopArguments.__annotations__.keys() - OptionOverrides.__annotations__
         given = {name: options.pop(name) for name in names & options.keys()}
         loop: ToolLoop[GenerationResult[Any]] = ToolLoop(
-            prompt, tools, media=self.input_modalities, **given
+            prompt, tools, media=self._core.input_modalities, **given
         )
-        options.setdefault("allow_repeated_calls", self.options.allow_repeated_calls)
-        if options["allow_repeated_calls"] is None:
-            options["allow_repeated_calls"] = False
+        defaults = self._core.preparation.options
+        allowed = options.get("allow_repeated_calls", defaults.allow_repeated_calls)
+        options["allow_repeated_calls"] = False if allowed is None else allowed
         return loop, cast(RequestArguments, {**reusable(options), "tools": loop.tools})
 
 

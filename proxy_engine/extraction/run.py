@@ -21,7 +21,6 @@ from ..options.overrides import OptionOverrides
 from .answer_format import AnswerFormat
 from .chunks import Chunks
 from .details import DetailColumns
-from .frames import Frame, as_frame
 from .inputs import Content, Inputs
 from .options import ExtractionArguments
 from .outcomes import Engine, Extraction, Outcome, check_one_answer
@@ -31,6 +30,7 @@ from .records import CHECKED_RECORDS, Field, Instruction, RecordReader
 from .results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
 from .rows import JsonLines, RowFormat
 from .sources import record_inputs
+from .tables import Frame, as_frame
 
 
 def extract(
@@ -138,7 +138,7 @@ def _prepared(
         columns = (*columns, "confidence")
     answers = AnswerFormat.of(response_format, prefix, options, columns, quotes=quotes)
     chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
-    if "confidence" in columns and "particles" not in options:
+    if "confidence" in columns:
         options = {"exact_choices": True, "confidence": True, **options}
     frame = as_frame(records)
     if frame is None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from state_machines.tool_calls import ToolFormat
 
-from .generation import DraftFirstOptions, PartOptions, ReasoningOptions, SpeculationOptions
+from .generation import FreeformFirstOptions, PartOptions, ReasoningOptions, SpeculationOptions
 
 
 class OptionOverrides(TypedDict, total=False):
@@ -36,7 +36,7 @@ class OptionOverrides(TypedDict, total=False):
     stop_token_ids: Sequence[int] | None
     parts: Mapping[str, PartOptions]
     reasoning: bool | ReasoningOptions | None
-    draft_first: bool | DraftFirstOptions
+    freeform_first: bool | FreeformFirstOptions
     schema_in_prompt: Literal["auto", "off", "outline", "json_schema"]
     continue_final_message: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
@@ -50,7 +50,6 @@ class OptionOverrides(TypedDict, total=False):
     allow_repeated_calls: bool | Sequence[str] | None
     calls_in_text: bool
     logprobs: int | None
-    particles: int
     max_retries: int
     n: int
     chat_template_kwargs: Mapping[str, Any]

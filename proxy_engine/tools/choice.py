@@ -162,8 +162,11 @@ def answered_arguments(conversation: Sequence[Interaction]) -> dict[str, list[Ma
             found, pending = {}, []
         elif turn.role is Role.TOOL:
             call = next((each for each in pending if _answers(turn, each)), None)
-            if call is not None:
-                pending.remove(call)
+            if call is None:
+                continue
+            pending.remove(call)
+            # A call that was cut short was not run.
+            if not (turn.metadata or {}).get("is_cut_short"):
                 found.setdefault(call.name, []).append(exact_arguments(call))
         elif turn.tool_calls:
             pending = list(turn.tool_calls)

@@ -6,6 +6,7 @@ The answers come from a function, so the loop is independent of the engine.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,6 +82,10 @@ class ToolLoop(Generic[A]):
     that it does not accept, and a medium that the model does not read or that cannot be read are
     passed as ``{"error": …}``, and the
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
+
+    A call that a limit cut short is not run, nor are those behind it: their arguments are not the
+    model's own to the end. Their messages are errors that say so, with ``"is_cut_short": True`` in
+    the ``metadata``, and the model may call again.
 
     Args:
         prompt: The prompt.
@@ -170,8 +175,8 @@ class ToolLoop(Generic[A]):
     def _calls_of(self, result: A) -> Iterator[tuple[ToolCall, Tool]]:
         """Add an answer to the conversation, and yield its calls that are to run.
 
-        Calls of tools without a function become pending. Those of unknown tools have a result at
-        once.
+        Calls of tools without a function become pending. Calls that were cut short and those of
+        unknown tools have a result at once.
         """
         self._add(result.to_interaction())
         self._answered = len(self._conversation)
@@ -184,9 +189,12 @@ class ToolLoop(Generic[A]):
         self._read_tools()
         mode = "none" if self._rounds >= self._max_rounds else "auto"
         self._choice = ToolChoice.of(mode, self.tools)
-        for call in calls:
+        complete = _complete_calls(result, len(calls))
+        for index, call in enumerate(calls):
             tool = self._tools.get(call.name)
-            if tool is not None and tool.function is None:
+            if index >= complete:
+                self._add_result(call, (_CUT_SHORT,), is_error=True, is_cut_short=True)
+            elif tool is not None and tool.function is None:
                 self._pending.append(call)
                 self._is_over = True
             elif tool is None:
@@ -237,14 +245,15 @@ class ToolLoop(Generic[A]):
             self._items = items
             self._tools = {tool.name: tool for tool in resolve_tools(items)}
 
-    def _add_result(self, call: ToolCall, content: Contents, *, is_error: bool) -> None:
+    def _add_result(self, call: ToolCall, content: Contents, **flags: bool) -> None:
+        metadata = {name: True for name, is_set in flags.items() if is_set}
         self._add(
             Interaction(
                 Role.TOOL,
                 content,
                 tool_call_id=call.id,
                 name=call.name,
-                metadata={"is_error": True} if is_error else None,
+                metadata=metadata or None,
             )
         )
 
@@ -256,6 +265,18 @@ class ToolLoop(Generic[A]):
 
 _MEDIA = (ImageContent, AudioContent)
 _PARTS = (TextContent, JsonContent, FileContent, *_MEDIA)
+_CUT_SHORT = JsonContent(
+    {"error": "The call was cut short and not run. Call again with shorter arguments."}
+)
+_CALL_POINTER = re.compile(r"/tool_calls/(\d+)")
+
+
+def _complete_calls(result: GenerationResult[Any], count: int) -> int:
+    """Return how many of the calls of an answer no limit has cut short."""
+    if result.finish_reason != "length" or result.cut_short is None:
+        return count
+    place = _CALL_POINTER.match(result.cut_short.pointer)
+    return int(place[1]) if place else 0
 
 
 def _failure(call: ToolCall, error: Exception) -> Content:

@@ -129,6 +129,8 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
         ({"max_seconds": 10**400}, "/max_seconds", "valid number"),
         ({"max_seconds": math.nan}, "/max_seconds", "finite number"),
         ({"max_seconds": 0}, "/max_seconds", "greater than 0"),
+        ({"draft_first": True}, "/draft_first", "named 'freeform_first' now"),
+        ({"particles": 4}, "/particles", "use exact_choices"),
         ({"soft_max_tokens": 9}, "/soft_max_tokens", "complete within max_tokens"),
         ({"logprobs": 1.0}, "/logprobs", "valid integer"),
         ({"stop": 5}, "/stop", "a non-empty string or a list"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proxy_engine import InvalidOptionError
+from proxy_engine import Interaction, InvalidOptionError
 from proxy_engine.conversation.messages import to_interactions
 from proxy_engine.tools import Tool, ToolChoice
 from proxy_engine.tools.choice import answered_arguments, requires_call
@@ -125,3 +125,9 @@ def test_calls_with_a_result_since_the_last_question_are_answered(
     messages: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
     assert answered_arguments(to_interactions(messages)) == expected
+
+
+def test_call_that_was_cut_short_is_not_answered() -> None:
+    asked = to_interactions([USER, _calls(("1", "f", "{}"))])
+    result = Interaction("tool", "x", tool_call_id="1", metadata={"is_cut_short": True})
+    assert answered_arguments([*asked, result]) == {}

@@ -108,7 +108,7 @@ def test_input_of_a_custom_tool_is_not_repeated(tiny_tokenizer: TokenizerWrapper
 
 def test_required_call_that_is_not_left_is_an_error(tiny_engine: InferenceEngine) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "roll", "arguments": "{}"}}
-    history = [
+    history: list[Any] = [
         USER,
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "4"},
