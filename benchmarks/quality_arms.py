@@ -142,11 +142,6 @@ ARMS: Mapping[str, Arm] = {
         prompt="task",
         options={"temperature": 1.0, "exact_choices": True},
     ),
-    "ours-particles-8": Arm(
-        "temperature 1, 8 particles",
-        prompt="task",
-        options={"temperature": 1.0, "particles": 8},
-    ),
 }
 """All arms by name."""
 

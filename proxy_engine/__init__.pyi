@@ -213,7 +213,6 @@ from .results.parts import CutShort as CutShort
 from .results.parts import DraftUsage as DraftUsage
 from .results.parts import Logprob as Logprob
 from .results.parts import LogprobVectors as LogprobVectors
-from .results.parts import Particle as Particle
 from .results.parts import Quotation as Quotation
 from .results.parts import RejectedAnswer as RejectedAnswer
 from .results.parts import ScoredChoice as ScoredChoice

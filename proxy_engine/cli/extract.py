@@ -35,6 +35,7 @@ from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError
 from .extract_flags import add_arguments, engine_arguments, extraction_options, request_options
 from .extract_records import RecordsRun, extract_record, opened_page
+from .flags import as_flag
 from .schema_argument import check_schema, read_response_format, refused_schema
 
 if TYPE_CHECKING:
@@ -60,8 +61,17 @@ def _run(options: argparse.Namespace) -> int:
         raise KeyboardInterrupt(f"interrupted; to continue: {command}") from None
 
 
+_WITH_RAY = ("concurrency", "num_cpus", "num_gpus")
+_WITHOUT_RAY = ("format", "html", "image", "overwrite", "stream")
+
+
 def _extract(options: argparse.Namespace) -> int:
-    if options.ray is not None:
+    has_ray = options.ray is not None
+    for name in _WITHOUT_RAY if has_ray else _WITH_RAY:
+        if getattr(options, name):
+            how = "with" if has_ray else "without"
+            raise CommandLineError(f"{as_flag(name)} cannot be used {how} --ray")
+    if has_ray:
         import_extra("ray", "ray.data", purpose="--ray")
     elif options.distributed:
         _lead()
@@ -73,7 +83,7 @@ def _extract(options: argparse.Namespace) -> int:
         extraction = extraction_of(response_format, settings, requests, hint)
         check_schema(extraction.answers)
     options.inputs += [] if options.input is None else [options.input]
-    if options.ray is not None:
+    if has_ray:
         # Deferred: it imports Ray.
         from .extract_ray import run_on_ray  # noqa: PLC0415
 

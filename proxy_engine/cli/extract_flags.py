@@ -118,7 +118,6 @@ _RAY: dict[str, Flag] = {
     "concurrency": {
         "type": int,
         "metavar": "N",
-        "default": 1,
         "help": "actors, each with an engine (default: 1)",
     },
     "num_cpus": {

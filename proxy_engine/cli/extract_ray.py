@@ -86,7 +86,7 @@ def run_on_ray(
             source,
             output,
             left,
-            concurrency=options.concurrency,
+            concurrency=1 if options.concurrency is None else options.concurrency,
             num_cpus=options.num_cpus,
             num_gpus=options.num_gpus,
         ):

@@ -23,7 +23,7 @@ from .json_values import encode
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
 from .parquet import Parquet
-from .remote import RemoteOutput, is_remote
+from .remote import RemoteOutput, as_path, is_remote
 from .rows import SUFFIXES, Csv, FileFormat, JsonLines, RowFormat, error_type, format_of, suffix_of
 
 _FORMATS: dict[FileFormat, type[RowFormat]] = {
@@ -70,6 +70,7 @@ class OutputOptions:
         Raises:
             InvalidOptionError: The suffix names no format.
         """
+        path = as_path(path)
         found = format_of(path) if suffix_of(path) else "jsonl"
         if found is None:
             raise InvalidOptionError(

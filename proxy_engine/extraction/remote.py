@@ -16,18 +16,30 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import InvalidOptionError, OutputFileError, OutputFileRefusedError
 from ..runtime.extras import import_extra
 
 _URL = re.compile(r"[A-Za-z][\w+.:-]+://")
 _SECONDS_BETWEEN_PARTS = 15.0
+_LOCAL = "file://"
 _READ_ONLY = ("http", "https")
 
 
-def is_remote(path: str) -> bool:
+def is_url(path: str) -> bool:
     """Whether an input or output is named by a URL."""
     return _URL.match(path) is not None
+
+
+def is_remote(path: str) -> bool:
+    """Whether an input or output is named by a URL that is not that of a local file."""
+    return is_url(path) and not path.startswith(_LOCAL)
+
+
+def as_path(path: str) -> str:
+    """Return the path of a local file's URL; another path or URL as it is."""
+    return unquote(path.removeprefix(_LOCAL)) if path.startswith(_LOCAL) else path
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -148,12 +160,13 @@ class RemoteOutput:
                     if position <= file.tell():
                         file.truncate(position)
                         file.write(self._system.cat_file(name))
+            self._stored = {kind: _size(file) for kind, file in self._files.items()}
 
     def begin(self) -> None:
         """Keep what the local files have, and drop the rest of the parts."""
         with self._writing():
             for kind, file in self._files.items():
-                self._stored[kind] = _size(file)
+                self._stored[kind] = min(self._stored[kind], _size(file))
             for kind, position, name in self._names():
                 if position >= self._stored[kind]:
                     self._system.rm_file(name)

@@ -28,7 +28,7 @@ from .outcomes import Engine, Extraction, Outcome, check_one_answer
 from .outputs import Output, OutputOptions
 from .progress import showing
 from .records import CHECKED_RECORDS, RecordReader
-from .remote import is_remote
+from .remote import is_url
 from .results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
 from .rows import JsonLines, RowFormat
 from .sources import opened_inputs, record_inputs
@@ -91,7 +91,7 @@ def extraction_of(
         response_format, options.prefix, requests, columns, quotes=options.quotes
     )
     chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
-    if "confidence" in columns and "particles" not in requests:
+    if "confidence" in columns:
         requests = {"exact_choices": True, "confidence": True, **requests}
     return Extraction(answers, options.instruction, requests, chunks, model_hint)
 
@@ -268,7 +268,7 @@ def check_records(records: Any, frame: Frame | None, reader: RecordReader) -> No
     if frame is not None:
         if frame.columns is not None:
             reader.check_columns(frame.columns)
-    elif isinstance(records, os.PathLike) or (isinstance(records, str) and is_remote(records)):
+    elif isinstance(records, os.PathLike) or (isinstance(records, str) and is_url(records)):
         return
     elif not is_iterable(records):
         raise InvalidOptionError(

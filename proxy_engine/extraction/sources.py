@@ -28,7 +28,7 @@ from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
 from .inputs import Content, Inputs, Item
 from .records import CHECKED_RECORDS, RecordReader
-from .remote import files_of, is_remote, local_copy
+from .remote import as_path, files_of, is_remote, local_copy
 from .rows import FileFormat, format_of
 from .tables import Frame, import_arrow, rows_of
 
@@ -274,6 +274,7 @@ def opened_inputs(
     Raises:
         InvalidOptionError: A file cannot be read, or its columns are refused.
     """
+    paths = list(map(as_path, paths))
     kind = input_format(paths, given)
     if kind == "text":
         are_named = are_named or any(map(is_directory, paths))
@@ -377,7 +378,7 @@ def file_inputs(
     items = (
         Item(
             index,
-            name,
+            {FILE: name} if are_named else name,
             repr(name),
             {FILE: name},
             dict.fromkeys(columns, name),

@@ -47,9 +47,9 @@ class OptionOverrides(TypedDict, total=False):
     sources: Mapping[str, str] | None
     parallel_tool_calls: bool
     max_tool_calls: int
+    allow_repeated_calls: bool | Sequence[str] | None
     calls_in_text: bool
     logprobs: int | None
-    particles: int
     max_retries: int
     n: int
     chat_template_kwargs: Mapping[str, Any]

@@ -19,7 +19,7 @@ from state_machines.argument_notations.literals import OLMO, PYTHONIC, PYTHONIC_
 from state_machines.errors import CompositionError
 from state_machines.tool_calls.json_families import JSON_FAMILIES, section
 from state_machines.tool_calls.tag_families import TAG_FAMILIES
-from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 
 _PYTHON: dict[str, Any] = {
     "head": "{name}(",
@@ -48,6 +48,7 @@ LLAMA4 = ToolFormat(
     between=(", ",),
     notation=PYTHONIC,
     tokens=("<|python_start|>", "<|python_end|>"),
+    signs=(Sign(tokens=("<|python_start|>", "<|python_end|>")),),
 )
 """<|python_start|>[get_weather(city="Oslo")]<|python_end|>"""
 
@@ -60,6 +61,7 @@ OLMO3 = ToolFormat(
     notation=OLMO,
     # The parser searches for the end of the calls and splits them into lines first.
     avoid=("</function_calls>", "\x85", "\u2028", "\u2029"),
+    signs=(Sign(texts=("<function_calls>", "<functions>")),),
 )
 """<function_calls>get_weather(city="Oslo")</function_calls>"""
 
@@ -73,6 +75,7 @@ GEMMA3 = ToolFormat(
     interleaved=True,
     result=Delimiters("```tool_output\n", "\n```"),
     described_as="python",
+    signs=(Sign(tokens=("<start_of_turn>", "<end_of_turn>")),),
 )
 """```tool_code
 get_weather(city="Oslo")
@@ -105,12 +108,14 @@ FUNCTIONGEMMA = ToolFormat(
 )
 """<start_function_call>call:get_weather{city:<escape>Oslo<escape>}<end_function_call>"""
 
-_CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA3, GEMMA_4, FUNCTIONGEMMA)
+_CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA_4, FUNCTIONGEMMA)
 
+# Gemma 3's vocabulary alone shows its format, so models with its vocabulary and another format in
+# their template come first.
 FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
-    {entry.name: entry for entry in (*JSON_FAMILIES, *TAG_FAMILIES, *_CODE_FAMILIES)}
+    {entry.name: entry for entry in (*TAG_FAMILIES, *_CODE_FAMILIES, *JSON_FAMILIES, GEMMA3)}
 )
-"""All formats by name."""
+"""All formats by name. The first one that has a sign of a tokenizer is the tokenizer's format."""
 
 
 def format_named(name: str) -> ToolFormat:

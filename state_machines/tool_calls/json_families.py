@@ -11,7 +11,7 @@ from typing import Any
 
 from state_machines.argument_notations.raw_text import RAW_INPUT
 from state_machines.tool_calls.call import CallIds
-from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 
 _ARGUMENTS = '{"name": "{name}", "arguments": '
 _PARAMETERS = '{"name": "{name}", "parameters": '
@@ -51,6 +51,7 @@ LONGCAT_JSON = replace(
     start="<longcat_tool_call>",
     end="</longcat_tool_call>",
     parser="longcat",
+    signs=(Sign(texts=("<longcat_tool_call>",)),),
 )
 """<longcat_tool_call>
 {"name": "get_weather", "arguments": {"city": "Oslo"}}
@@ -65,6 +66,7 @@ LLAMA3 = ToolFormat(
     foot=("}",),
     is_delimited=False,
     parallel=False,
+    signs=(Sign(tokens=("<|start_header_id|>", "<|eot_id|>")),),
 )
 """{"name": "get_weather", "parameters": {"city": "Oslo"}}"""
 
@@ -88,6 +90,7 @@ MISTRAL = ToolFormat(
     tokens=("[TOOL_CALLS]",),
     ids=CallIds(pattern="[A-Za-z0-9]{9}", length=9),
     parser="mistral",
+    signs=(Sign(tokens=("[TOOL_CALLS]",)), Sign(texts=("[TOOL_CALLS]",))),
 )
 """[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
 
@@ -101,6 +104,7 @@ MISTRAL_ARGS = ToolFormat(
     ids=CallIds(length=9),
     reasoning=Delimiters("[THINK]", "[/THINK]"),
     parser="mistral",
+    signs=(Sign(tokens=("[TOOL_CALLS]", "[ARGS]")), Sign(texts=("[TOOL_CALLS]", "[ARGS]"))),
 )
 """[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo"}"""
 
@@ -141,6 +145,7 @@ DEEPSEEK_R1 = ToolFormat(
     foot=("\n```<｜tool▁call▁end｜>",),
     between=("\n", ""),
     result=_DEEPSEEK_RESULT,
+    signs=(Sign(tokens=("<｜tool▁sep｜>",), texts=("```json",)),),
 )
 """<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
 ```json
@@ -153,6 +158,7 @@ DEEPSEEK_V3_1 = ToolFormat(
     **_DEEPSEEK,
     head="<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>",
     foot=("<｜tool▁call▁end｜>",),
+    signs=(Sign(tokens=("<｜tool▁sep｜>",)),),
 )
 """<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Oslo"}\
 <｜tool▁call▁end｜><｜tool▁calls▁end｜>"""
@@ -202,6 +208,7 @@ GPT_OSS = replace(
     answer=Delimiters("<|channel|>final<|message|>", "<|return|>"),
     preamble=Delimiters("<|channel|>commentary<|message|>", "<|end|>"),
     joint="<|start|>assistant",
+    signs=(Sign(tokens=("<|channel|>", "<|constrain|>", "<|call|>")),),
 )
 """<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Oslo"}\
 <|call|>"""
@@ -214,25 +221,32 @@ _GRANITE = ToolFormat(
 
 # Granite 3.1 also writes the marker in ordinary tokens.
 GRANITE = replace(
-    _GRANITE, tokens=("<|tool_call|>",), also=(replace(_GRANITE, start="<tool_call>"),)
+    _GRANITE,
+    tokens=("<|tool_call|>",),
+    also=(replace(_GRANITE, start="<tool_call>"),),
+    signs=(Sign(tokens=("<|tool_call|>", "<|start_of_role|>")),),
 )
 """<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
 
 _COHERE_ACTION = ("<|START_ACTION|>", "<|END_ACTION|>")
 _COHERE_RESPONSE = ("<|START_RESPONSE|>", "<|END_RESPONSE|>")
 _COHERE_TEXT = ("<|START_TEXT|>", "<|END_TEXT|>")
+_COHERE_LIST = {
+    **section(start="<|START_ACTION|>", opening="[\n    ", closing="\n]", end="<|END_ACTION|>"),
+    "between": (",\n    ",),
+}
 
 COHERE = ToolFormat(
     name="cohere",
     models="Command R7B, Command A",
-    **section(start="<|START_ACTION|>", opening="[\n    ", closing="\n]", end="<|END_ACTION|>"),
+    **_COHERE_LIST,
     head='{"tool_call_id": "{id}", "tool_name": "{name}", "parameters": ',
     foot=("}",),
-    between=(",\n    ",),
     tokens=(*_COHERE_ACTION, *_COHERE_RESPONSE),
     ids=CallIds(pattern=_NUMBERS, template=""),  # Through an answer, or a conversation.
     reasoning=Delimiters("<|START_THINKING|>", "<|END_THINKING|>"),
     answer=Delimiters(*_COHERE_RESPONSE),
+    signs=(Sign(tokens=("<|START_ACTION|>", "<|START_RESPONSE|>"), lacks=("<|START_TEXT|>",)),),
 )
 """<|START_ACTION|>[
     {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Oslo"}}
@@ -244,6 +258,7 @@ COHERE_TEXT = replace(
     models="Command A+ and others with <|START_TEXT|>",
     tokens=(*_COHERE_ACTION, *_COHERE_TEXT),
     answer=Delimiters(*_COHERE_TEXT),
+    signs=(Sign(tokens=("<|START_ACTION|>", "<|START_TEXT|>")),),
 )
 """<|START_ACTION|>[
     {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Oslo"}}
@@ -259,7 +274,12 @@ JSON_FENCE = ToolFormat(
 [{"name": "get_weather", "arguments": {"city": "Oslo"}}]
 ```"""
 
-ERNIE = replace(HERMES, name="ernie", models="ERNIE 4.5 and X1.1, if they reason")
+ERNIE = replace(
+    HERMES,
+    name="ernie",
+    models="ERNIE 4.5 and X1.1, if they reason",
+    signs=(Sign(tokens=("<response>", "</response>")),),
+)
 """<tool_call>
 {"name": "get_weather", "arguments": {"city": "Oslo"}}
 </tool_call>"""
@@ -274,6 +294,7 @@ INTERNLM = ToolFormat(
     between=("", "\n"),
     avoid=("<|action_start|>",),  # The parsers split a text at the tokens first.
     tokens=("<|action_start|>", "<|plugin|>", "<|action_end|>"),
+    signs=(Sign(tokens=("<|action_start|>", "<|action_end|>", "<|plugin|>")),),
 )
 """<|action_start|><|plugin|>
 {"name": "get_weather", "parameters": {"city": "Oslo"}}<|action_end|>"""
@@ -287,6 +308,7 @@ APERTUS = ToolFormat(
     between=(", ",),
     tokens=("<|tools_prefix|>", "<|tools_suffix|>"),
     result=Delimiters("[", "]"),
+    signs=(Sign(tokens=("<|tools_prefix|>", "<|tools_suffix|>")),),
 )
 """<|tools_prefix|>[{"get_weather": {"city": "Oslo"}}]<|tools_suffix|>"""
 
@@ -297,6 +319,7 @@ PHI4_MINI = ToolFormat(
     head=_ARGUMENTS,
     foot=("}",),
     between=(", ",),
+    signs=(Sign(texts=("functools[",)), Sign(tokens=("<|tool|>", "<|/tool|>"))),
 )
 """functools[{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
 
@@ -308,6 +331,7 @@ XLAM = ToolFormat(
     foot=("}",),
     between=(', {"name": "',),
     is_delimited=False,
+    signs=(Sign(texts=('[{"name": "tool_call_name"',)),),
 )
 """[{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
 
@@ -320,6 +344,7 @@ GIGACHAT3 = ToolFormat(
     head=_ARGUMENTS,
     foot=("}",),
     parallel=False,
+    signs=(Sign(tokens=("<|role_sep|>\n",)), Sign(texts=("function call", "<|role_sep|>"))),
 )
 """<|message_sep|>
 
@@ -332,6 +357,7 @@ GIGACHAT3_1 = replace(
     models="GigaChat 3.1",
     start="<|function_call|>",
     tokens=("<|function_call|>",),
+    signs=(Sign(tokens=("<|function_call|>", "<|role_sep|>\n")),),
 )
 """<|function_call|>{"name": "get_weather", "arguments": {"city": "Oslo"}}"""
 
@@ -340,11 +366,13 @@ HUNYUAN = ToolFormat(
     models="Hunyuan A13B and 7B",
     **_json_list(start="<tool_calls>", end="</tool_calls>"),
     result=Delimiters("<tool_response>", "</tool_response>"),
+    signs=(Sign(texts=("<tool_calls>[",)),),
 )
 """<tool_calls>[{"name": "get_weather", "arguments": {"city": "Oslo"}}]</tool_calls>"""
 
 JSON_FAMILIES = (
-    *(HERMES, LLAMA3, LLAMA3_PYTHON_TAG, MISTRAL, MISTRAL_ARGS, KIMI_K2, LONGCAT_JSON),
-    *(DEEPSEEK_R1, DEEPSEEK_V3_1, GPT_OSS, GRANITE, COHERE, COHERE_TEXT, JSON_FENCE),
-    *(ERNIE, INTERNLM, APERTUS, PHI4_MINI, XLAM, GIGACHAT3, GIGACHAT3_1, HUNYUAN),
+    *(ERNIE, HERMES, LONGCAT_JSON, KIMI_K2, GIGACHAT3_1, GIGACHAT3, HUNYUAN, APERTUS, INTERNLM),
+    *(PHI4_MINI, XLAM, DEEPSEEK_R1, DEEPSEEK_V3_1, GRANITE, COHERE, COHERE_TEXT, GPT_OSS),
+    *(LLAMA3, LLAMA3_PYTHON_TAG, MISTRAL_ARGS, MISTRAL, JSON_FENCE),
 )
+"""A tokenizer that has signs of several rows is one of the first of them."""

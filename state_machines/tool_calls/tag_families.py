@@ -14,7 +14,7 @@ from state_machines.argument_notations.cofl import COFL
 from state_machines.argument_notations.nested import MINIMAX_M3_XML
 from state_machines.tool_calls.call import CallIds
 from state_machines.tool_calls.json_families import COHERE_TEXT, LONGCAT_JSON, section
-from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 
 QWEN3_CODER = ToolFormat(
     name="qwen3_coder",
@@ -57,6 +57,7 @@ GLM4_7 = replace(
     head="{name}",
     notation=tag_styles.GLM_COMPACT,
     between=("", "\n"),
+    signs=(Sign(texts=("</arg_key><arg_value>",)),),
 )
 """<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>"""
 
@@ -69,6 +70,7 @@ LONGCAT_TAGS = replace(
     notation=tag_styles.LONGCAT,
     without_arguments=LONGCAT_JSON,
     parser="longcat",
+    signs=(Sign(texts=("<longcat_arg_key>",)),),
 )
 """<longcat_tool_call>get_weather
 <longcat_arg_key>city</longcat_arg_key>
@@ -102,6 +104,7 @@ MINIMAX_M3 = ToolFormat(
     tokens=(_M3,),
     reasoning=Delimiters("<mm:think>", "</mm:think>"),
     result=Delimiters("<response>", "</response>"),
+    signs=(Sign(tokens=(_M3,), parser="json_tools"),),
 )
 """]<]minimax[>[<tool_call>
 ]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<city>Oslo]<]minimax[>[</city>\
@@ -183,6 +186,7 @@ DEEPSEEK_V3_2 = ToolFormat(
     **_dsml("function_calls"),
     notation=tag_styles.DSML,
     tokens=("｜DSML｜",),
+    signs=(Sign(tokens=("｜DSML｜",)),),
 )
 """<｜DSML｜function_calls>
 <｜DSML｜invoke name="get_weather">
@@ -196,6 +200,7 @@ DEEPSEEK_V4 = ToolFormat(
     **_dsml("tool_calls"),
     notation=tag_styles.DSML_V4,
     tokens=("｜DSML｜",),
+    signs=(Sign(tokens=("｜DSML｜",), texts=("tool_calls>",)),),
 )
 """<｜DSML｜tool_calls>
 <｜DSML｜invoke name="get_weather">
@@ -209,6 +214,7 @@ DEEPSEEK_V4_1 = ToolFormat(
     **_dsml(" calls", space=" "),
     notation=tag_styles.DSML_V4_1,
     tokens=("｜DSML｜",),
+    signs=(Sign(tokens=("｜DSML｜",), texts=(" calls>",)),),
 )
 """<｜DSML｜ calls>
 <｜DSML｜ invoke name="get_weather">
@@ -221,6 +227,7 @@ GIGACHAT3_5 = ToolFormat(
     models="GigaChat 3.5",
     **_dsml("tool_calls", mark="｜GCML｜"),
     notation=tag_styles.GCML,
+    signs=(Sign(tokens=("｜GCML｜",)), Sign(texts=("<｜GCML｜",))),
 )
 """<｜GCML｜tool_calls>
 <｜GCML｜invoke name="get_weather">
@@ -245,6 +252,7 @@ SEED_OSS = replace(
     notation=tag_styles.SEED,
     custom=_SEED_CUSTOM,  # No parser of the family reads the input of a custom tool.
     reasoning=Delimiters("<seed:think>", "</seed:think>"),
+    signs=(Sign(tokens=("<seed:tool_call>",)),),
 )
 """<seed:tool_call>
 <function=get_weather>
@@ -262,6 +270,7 @@ COHERE_COFL = replace(
     foot=("</cofl:tool_call>",),
     between=("",),
     tokens=(COHERE_TEXT.answer.begin, COHERE_TEXT.answer.end),
+    signs=(Sign(texts=("<cofl:tool_calls>",)),),
 )
 """<cofl:tool_calls><cofl:tool_call id="0" name="get_weather">\
 <cofl:value name="city" type="raw">Oslo</cofl:value></cofl:tool_call></cofl:tool_calls>"""
@@ -278,6 +287,7 @@ STEP3 = ToolFormat(
     between=("\n",),
     notation=tag_styles.STEPTML,
     tokens=(*_STEP3_SECTION, *_STEP3_CALL),
+    signs=(Sign(tokens=("<｜tool_sep｜>", "<｜tool_calls_begin｜>")),),
 )
 """<｜tool_calls_begin｜>
 <｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="get_weather">
@@ -324,7 +334,8 @@ HUNYUAN4 = hunyuan_tags(4, "")
 </tool_calls>"""
 
 TAG_FAMILIES = (
-    *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, MINICPM5, MUSE_SPARK, KIMI_K3),
-    *(DEEPSEEK_V3_2, DEEPSEEK_V4, DEEPSEEK_V4_1, SEED_OSS, STEP3, GIGACHAT3_5, MINIMAX_M3),
+    *(MINIMAX_M3, MINIMAX_M2, MINICPM5, MUSE_SPARK, QWEN3_CODER, GLM4_7, GLM4_5, LONGCAT_TAGS),
+    *(KIMI_K3, DEEPSEEK_V4_1, DEEPSEEK_V4, DEEPSEEK_V3_2, STEP3, SEED_OSS, GIGACHAT3_5),
     *(COHERE_COFL, HUNYUAN3, HUNYUAN4),
 )
+"""A tokenizer that has signs of several rows is one of the first of them."""

@@ -98,7 +98,7 @@ def written(texts: Sequence[FreeText], architecture: str) -> list[tuple[Any, ...
                 prefill = Prefill(sequence, forward, make_prompt_cache(model), 7)
                 while not prefill.next_pass():
                     pass
-                batch.add([sequence], prefill.cache)
+                batch.add(sequence, prefill.cache)
         if batch.sequences:
             for step in batch.generate_step():
                 assert step.error is None
@@ -148,7 +148,7 @@ def test_batch_releases_sequences_that_left(penalty: float) -> None:
     prefill = Prefill(sequence, forward, make_prompt_cache(forward.model), 7)
     while not prefill.next_pass():
         pass
-    batch.add([sequence], prefill.cache)
+    batch.add(sequence, prefill.cache)
     batch.generate_step()
     batch.remove(sequence)
     left = weakref.ref(sequence)
