@@ -157,8 +157,8 @@ class Application:
     """Sends HTTP requests to the server's application on an engine.
 
     Options that a request does not give are those of the engine, and tool calls that have a result
-    are not repeated unless the request or the engine allows it. Neither limits of the server nor its
-    settings from files and variables apply.
+    are not repeated unless the request or the engine allows it. Neither limits of the server nor
+    its settings from files and variables apply.
 
     Args:
         engine: The engine. It stays the caller's.
@@ -215,7 +215,7 @@ class _EngineSettings(ServerSettings):
             # Responses repeat these two.
             "temperature": options.temperature,
             "parallel_tool_calls": options.parallel_tool_calls,
-            # The clients are those of agent frameworks, whose loops repeat calls as run_tools would.
+            # The clients are those of agent frameworks, whose loops are as that of `run_tools`.
             "allow_repeated_calls": False if allowed is None else allowed,
         }
 
