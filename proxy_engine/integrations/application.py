@@ -156,7 +156,8 @@ class AsyncBody:
 class Application:
     """Sends HTTP requests to the server's application on an engine.
 
-    Options that a request does not give are those of the engine. Neither limits of the server nor
+    Options that a request does not give are those of the engine, and tool calls that have a result
+    are not repeated unless the request or the engine allows it. Neither limits of the server nor
     its settings from files and variables apply.
 
     Args:
@@ -208,11 +209,14 @@ class _EngineSettings(ServerSettings):
     engine_options: GenerationOptions
 
     def request_defaults(self, *, is_raw: bool = False) -> OptionOverrides:
-        # Responses repeat these two.
         options = self.engine_options
+        allowed = options.allow_repeated_calls
         return {
+            # Responses repeat these two.
             "temperature": options.temperature,
             "parallel_tool_calls": options.parallel_tool_calls,
+            # The clients are those of agent frameworks, whose loops are as that of `run_tools`.
+            "allow_repeated_calls": False if allowed is None else allowed,
         }
 
 
