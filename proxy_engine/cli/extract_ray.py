@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.options import ExtractionOptions
 from ..extraction.progress import is_terminal, showing_bar
 from ..extraction.records import RecordReader
+from ..extraction.run import extraction_of
 from ..integrations.ray import files
 from ..integrations.ray.actors import ActorSettings
 from ..integrations.ray.datasets import actor_settings, engine_arguments
@@ -57,7 +57,7 @@ def run_on_ray(
             requests,
         )
     )
-    answers = AnswerFormat.of(response_format, settings.prefix, requests)
+    answers = extraction_of(response_format, settings, requests).answers
     source, output = files.Location.of(options.inputs[0]), files.Location.of(settings.output)
     try:
         found = source.files()
@@ -78,10 +78,14 @@ def run_on_ray(
         to_stderr(f"{options.output!r} has {done} of {len(parts)} parts; {rest}")
     if not left:
         return 0
-    started = time.monotonic()
-    with connected(options.ray), _progress(options, len(left)) as advance:
-        counts = files.Counts()
-        for one in run_parts(
+    started = reported = time.monotonic()
+    counts = files.Counts()
+    is_bar_shown = is_terminal() and not options.quiet
+    with (
+        connected(options.ray),
+        showing_bar(len(left), unit=" parts", is_shown=is_bar_shown) as advance,
+    ):
+        running = run_parts(
             actors,
             source,
             output,
@@ -89,9 +93,15 @@ def run_on_ray(
             concurrency=1 if options.concurrency is None else options.concurrency,
             num_cpus=options.num_cpus,
             num_gpus=options.num_gpus,
-        ):
+        )
+        for done, one in enumerate(running, start=1):
             counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
             advance(bool(one.failed))
+            # Jobs of a cluster have no terminal.
+            is_due = time.monotonic() - reported >= _SECONDS_BETWEEN_LINES
+            if is_due and not (is_bar_shown or options.quiet):
+                reported = time.monotonic()
+                to_stderr(f"{done} of {len(left)} parts")
     directory.finish()
     seconds = time.monotonic() - started
     if not options.quiet:
@@ -102,28 +112,6 @@ def run_on_ray(
     if counts.failed:
         to_stderr(f"proxy-engine: {counts.failed:,} of {counts.rows:,} rows failed")
     return 1 if counts.failed else 0
-
-
-@contextlib.contextmanager
-def _progress(options: argparse.Namespace, total: int) -> Iterator[Callable[[bool], None]]:
-    """Show a bar of parts; without a terminal, as in jobs of a cluster, a line from time to time.
-
-    Yields a function to call with each part, and whether rows of it failed.
-    """
-    if options.quiet or is_terminal():
-        with showing_bar(total, unit=" parts", is_shown=not options.quiet) as advance:
-            yield advance
-        return
-    done, written = 0, time.monotonic()
-
-    def count(is_failure: bool) -> None:
-        nonlocal done, written
-        done += 1
-        if time.monotonic() - written >= _SECONDS_BETWEEN_LINES:
-            written = time.monotonic()
-            to_stderr(f"{done} of {total} parts")
-
-    yield count
 
 
 def _manifest(

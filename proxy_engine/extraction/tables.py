@@ -179,7 +179,9 @@ def make_table(
     """Return a ``pyarrow.Table`` with columns of plain values; arguments as :func:`make_frame`."""
     found = {}
     for name, values in columns.items():
-        column = Column(*([types[name]] if name in types else []))
+        # JSON is a text.
+        kind = types.get(name)
+        column = Column("string" if kind is None and name in types else kind)
         column.learn(values)
         found[name] = column.array(values)
     return import_arrow().table(found)

@@ -6,27 +6,24 @@ Free of Ray: the classes are plain, and :mod:`.datasets` makes actors of them.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import ProxyError
 
-from ...extraction.answer_format import ERROR, AnswerFormat
+from ...extraction.answer_format import AnswerFormat
 from ...extraction.options import ExtractionOptions
 from ...extraction.outcomes import Outcome
 from ...extraction.records import RecordReader
-from ...extraction.rows import error_text, unwritten
+from ...extraction.results import ExtractionResults, record_of
 from ...extraction.run import check_requests, extraction_of
 from ...extraction.sources import record_inputs
-from ...extraction.tables import answer_types, fitted, import_arrow, rows_of
+from ...extraction.tables import answer_types, as_frame, rows_of
 from ...runtime import process_runtime
 
 if TYPE_CHECKING:
     from ...engine.inference_engine import InferenceEngine
-
-_Cells = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,64 +96,31 @@ class Extractor:
                     self.completion_tokens += outcome.result.usage.completion_tokens
                 yield outcome
 
-    def extend(self, tables: Iterable[Any]) -> Iterator[Any]:
-        """Yield each ``pyarrow.Table`` with the columns of the answers and errors.
+    def extend(self, table: Any) -> Any:
+        """Return a ``pyarrow.Table`` with the columns of the answers and errors.
 
-        The tables form one batch of the engine. The types of the columns follow from the schema.
-        All batches of an actor share the vocabulary and the compiled machine, which the engine
-        stores by schema.
+        The types of the columns follow from the schema. All calls of an actor share the vocabulary
+        and the compiled machine, which the engine stores by schema.
 
         Raises:
             InvalidOptionError: A column is missing, or has the name of a column of the result.
             ProxyError: An error that does not come from a record.
         """
-        taken: deque[Any] = deque()
-        inputs = record_inputs(self._records(tables, taken), None, self.reader)
-        outcomes: list[Outcome] = []
-        found = self.extraction.outcomes(self.engine, inputs, lambda fields: None)
-        with contextlib.closing(self.counted(found)) as found:
-            for outcome in found:
-                yield from self._empty(taken)
-                outcomes.append(outcome)
-                if len(outcomes) == taken[0].num_rows:
-                    yield self._extended(taken.popleft(), outcomes)
-                    outcomes = []
-        yield from self._empty(taken)
-
-    def _records(self, tables: Iterable[Any], taken: deque[Any]) -> Iterator[_Cells]:
-        for table in tables:
-            # Empty blocks may have no columns.
-            if table.column_names:
-                check_columns(self.reader, self.extraction.answers, table.column_names)
-            taken.append(table)
-            rows = table.select(self._settings.fields(table.column_names))
-            for batch in rows.to_batches(max_chunksize=1_000):
-                yield from rows_of(batch)
-
-    def _empty(self, taken: deque[Any]) -> Iterator[Any]:
-        """Yield the tables at the front that have no rows."""
-        while taken and taken[0].num_rows == 0:
-            yield self._extended(taken.popleft(), [])
-
-    def _extended(self, table: Any, outcomes: list[Outcome]) -> Any:
-        arrow, answers = import_arrow(), self.extraction.answers
-        rows: list[_Cells] = [{} for _ in outcomes]
-        errors = [outcome.error for outcome in outcomes]
-        for position, outcome in enumerate(outcomes):
-            if outcome.result is None:
-                continue
-            try:
-                cells = answers.cells(answers.plain(outcome.result.parsed))
-                rows[position] = fitted(cells, self._types)
-            except ValueError as error:
-                errors[position] = unwritten(error, outcome.answer)
-        for name, kind in self._types.items():
-            values = [row.get(name) for row in rows]
-            table = table.append_column(
-                name, arrow.array(values, arrow.string() if kind is None else kind)
-            )
-        texts = [None if error is None else error_text(error) for error in errors]
-        return table.append_column(answers.prefix + ERROR, arrow.array(texts, type=arrow.string()))
+        extraction, reader = self.extraction, self.reader
+        # Empty blocks may have no columns.
+        if table.column_names:
+            check_columns(reader, extraction.answers, table.column_names)
+        read = table.select(self._settings.fields(table.column_names))
+        rows = (row for batch in read.to_batches(max_chunksize=1_000) for row in rows_of(batch))
+        inputs = record_inputs(rows, None, reader)
+        outcomes = extraction.outcomes(self.engine, inputs, lambda fields: None)
+        return ExtractionResults(
+            (record_of(outcome, extraction) for outcome in self.counted(outcomes)),
+            answers=extraction.answers,
+            reader=reader,
+            frame=as_frame(table),
+            types=self._types,
+        ).to_arrow()
 
 
 class TableActor:
@@ -180,7 +144,7 @@ class TableActor:
         """
         if self._error is not None:
             raise self._error
-        yield from self._extractor.extend([table])
+        yield self._extractor.extend(table)
 
 
 def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable[str]) -> None:
