@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from ..errors import PromptError
 from ..extraction.chunks import Chunks
+from ..extraction.details import DEFAULT_COLUMNS
 from ..extraction.inputs import Inputs
 from ..extraction.outcomes import Extraction
 from ..extraction.output_file import open_output
@@ -78,12 +79,23 @@ def _extract(options: argparse.Namespace) -> int:
     if options.ray is not None:
         return run_on_ray(options, given, cache_arguments(options))
     answers = read_answer_format(
-        options.schema, options.prefix, given, options.columns, quotes=options.quotes
+        options.schema,
+        options.prefix,
+        given,
+        DEFAULT_COLUMNS if options.columns is None else options.columns,
+        quotes=options.quotes,
     )
     hint = "Name a multimodal model with --model."
     with refused():
         chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
-    extraction = Extraction(answers, options.instruction, given, chunks, hint)
+    extraction = Extraction(
+        answers,
+        options.instruction,
+        given,
+        chunks,
+        hint,
+        retry_cut_short=options.retry_cut_short,
+    )
     are_named = any(map(is_directory, options.inputs)) or is_table(options)
     is_many, kind = has_many(options), input_format(options)
     options.inputs = expanded(options.inputs)

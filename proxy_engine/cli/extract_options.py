@@ -144,9 +144,16 @@ def _add_output_arguments(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--columns",
         type=_names,
-        default=(),
         metavar="NAMES",
-        help="further columns, separated by commas: tokens, cut_short, confidence",
+        help="columns about the answers, separated by commas: cut_short, tokens, confidence "
+        "(default: cut_short)",
+    )
+    group.add_argument(
+        "--retry-cut-short",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="try an answer that --max-tokens cuts short once more, with twice as many tokens "
+        "(default: yes)",
     )
     group.add_argument(
         "--quotes",
@@ -218,7 +225,7 @@ def _add_ray_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def resume_command(arguments: Sequence[str], *, is_begun: bool = True) -> str:
@@ -374,4 +381,4 @@ def overrides(options: argparse.Namespace) -> OptionOverrides:
     except InvalidOptionError as error:
         raise CommandLineError(str(error)) from error
     scored: OptionOverrides = {"exact_choices": True, "confidence": True}
-    return {**scored, **given} if "confidence" in options.columns else given
+    return {**scored, **given} if "confidence" in (options.columns or ()) else given

@@ -7,14 +7,16 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..extraction.answer_format import AnswerFormat
-from ..extraction.progress import is_terminal, showing_bar
+from ..extraction.details import DEFAULT_COLUMNS
+from ..extraction.progress import Advance, ExtractionProgress, is_terminal, showing_bar
 from ..extraction.records import RecordReader
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, refused
+from .extract_records import problems
 from .flags import given_load_arguments
 from .input_arguments import read_answer_format
 
@@ -45,7 +47,7 @@ def run_on_ray(
     from ..integrations.ray import files  # noqa: PLC0415
     from ..integrations.ray.run import connected, run_parts  # noqa: PLC0415
 
-    answers = read_answer_format(options.schema, options.prefix, overrides)
+    answers = read_answer_format(options.schema, options.prefix, overrides, DEFAULT_COLUMNS)
     with refused():
         settings = _settings(options, answers, overrides, cache)
         source = files.Location.of(options.input, "input")
@@ -81,7 +83,7 @@ def run_on_ray(
             num_gpus=options.num_gpus,
         ):
             counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
-            advance(bool(one.failed))
+            advance(bool(one.failed), bool(one.cut_short))
     directory.finish()
     seconds = time.monotonic() - started
     if not options.quiet:
@@ -89,16 +91,17 @@ def run_on_ray(
             f"{counts.rows:,} rows in {seconds:.1f} s: {counts.completion_tokens:,} completion "
             f"tokens ({counts.completion_tokens / seconds:.1f} tokens/s)"
         )
-    if counts.failed:
-        to_stderr(f"proxy-engine: {counts.failed:,} of {counts.rows:,} rows failed")
+    outcome = ExtractionProgress(counts.rows, counts.failed, None, counts.cut_short)
+    if outcome.has_problems:
+        to_stderr(f"proxy-engine: {problems(outcome, 'row')}")
     return 1 if counts.failed else 0
 
 
 @contextlib.contextmanager
-def _progress(options: argparse.Namespace, total: int) -> Iterator[Callable[[bool], None]]:
+def _progress(options: argparse.Namespace, total: int) -> Iterator[Advance]:
     """Show a bar of parts; without a terminal, as in jobs of a cluster, a line from time to time.
 
-    Yields a function to call with each part, and whether rows of it failed.
+    Yields a function to call with each part, whether rows of it failed, and were cut short.
     """
     if options.quiet or is_terminal():
         with showing_bar(total, unit=" parts", is_shown=not options.quiet) as advance:
@@ -106,7 +109,7 @@ def _progress(options: argparse.Namespace, total: int) -> Iterator[Callable[[boo
         return
     done, written = 0, time.monotonic()
 
-    def count(is_failure: bool) -> None:
+    def count(is_failure: bool, is_cut: bool) -> None:
         nonlocal done, written
         done += 1
         if time.monotonic() - written >= _SECONDS_BETWEEN_LINES:
@@ -142,6 +145,7 @@ def _settings(
             )
             | dict(cache),
             overrides,
+            options.retry_cut_short,
         )
     )
 
@@ -162,5 +166,6 @@ def _manifest(
         "prefix": options.prefix,
         "instruction": options.instruction,
         "options": dict(settings.options),
+        "retry_cut_short": settings.retry_cut_short,
         "input": hashlib.sha256(json.dumps(files).encode()).hexdigest(),
     }

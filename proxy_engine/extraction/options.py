@@ -19,6 +19,7 @@ class ExtractionArguments(OptionOverrides, total=False):
     instruction: Instruction | None
     prefix: str
     columns: Sequence[DetailColumns]
+    retry_cut_short: bool
     quotes: bool
     chunk_tokens: int | None
     chunk_overlap: int | None

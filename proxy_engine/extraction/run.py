@@ -20,7 +20,7 @@ from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from .answer_format import AnswerFormat
 from .chunks import Chunks
-from .details import DetailColumns
+from .details import DEFAULT_COLUMNS, DetailColumns
 from .inputs import Content, Inputs
 from .options import ExtractionArguments
 from .outcomes import Engine, Extraction, Outcome, check_one_answer
@@ -120,7 +120,8 @@ def _prepared(
     image: Field | None = None,
     instruction: Instruction | None = None,
     prefix: str = "",
-    columns: Sequence[DetailColumns] = (),
+    columns: Sequence[DetailColumns] = DEFAULT_COLUMNS,
+    retry_cut_short: bool = True,
     quotes: bool = False,
     chunk_tokens: int | None = None,
     chunk_overlap: int | None = None,
@@ -156,7 +157,9 @@ def _prepared(
     if output is None and resume:
         raise InvalidOptionError("resume requires an output file", option="resume")
     file = None if output is None else OutputOptions.of(os.fspath(output), is_resumed=resume)
-    extraction = Extraction(answers, instruction, options, chunks)
+    extraction = Extraction(
+        answers, instruction, options, chunks, retry_cut_short=bool(retry_cut_short)
+    )
     # Errors of the response format and the options are those of every record.
     check_requests(engine, extraction)
     inputs = record_inputs(records, frame, reader)
@@ -174,7 +177,7 @@ def check_requests(engine: Engine, extraction: Extraction) -> None:
     Raises:
         ProxyError: As ``InferenceEngine.generate`` raises it, such as ``MaxTokensTooSmallError``.
     """
-    answers, options = extraction.answers, extraction.options
+    answers, options = extraction.answers, extraction.request_options(engine)
     check_one_answer(engine.options.override(cast(OptionOverrides, options)))
     if answers.quotes_input:
         options = {**options, "sources": extraction.sources(Content("-"))}
@@ -201,7 +204,7 @@ class _RecordsRun:
             contextlib.closing(self.run.outcomes()) as outcomes,
         ):
             for outcome in outcomes:
-                advance(outcome.error is not None)
+                advance(outcome.error is not None, outcome.is_limited)
                 yield record_of(outcome, self.run.extraction)
 
     def results(self) -> ExtractionResults[Any]:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 from proxy_engine.errors import EngineClosedError, PromptError
+from proxy_engine.options.generation import GenerationOptions
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import Usage
 
@@ -44,6 +45,8 @@ class StandInEngine:
 
     model_name = "none"
     input_modalities = frozenset({"text"})
+    context_length = None
+    options = GenerationOptions()
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from state_machines.errors import ProxyError
 
 from ...extraction.answer_format import ERROR, AnswerFormat
+from ...extraction.details import DEFAULT_COLUMNS
 from ...extraction.outcomes import Extraction, Outcome
 from ...extraction.records import Instruction, RecordReader
 from ...extraction.rows import error_text, unwritten
@@ -38,6 +39,7 @@ class ActorSettings:
         instruction: The instruction to the model.
         engine: The arguments of ``InferenceEngine``.
         options: The options of all requests.
+        retry_cut_short: As that of ``InferenceEngine.extract``.
     """
 
     response_format: Any
@@ -46,6 +48,12 @@ class ActorSettings:
     instruction: Instruction | None = None
     engine: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    retry_cut_short: bool = True
+
+    @property
+    def answers(self) -> AnswerFormat:
+        """The format of the answers."""
+        return AnswerFormat.of(self.response_format, self.prefix, self.options, DEFAULT_COLUMNS)
 
     def fields(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that records are made of: all of them if a function reads records."""
@@ -66,6 +74,7 @@ class Extractor:
         reader: Reads the content of records.
         engine: The engine.
         completion_tokens: Tokens of all answers so far.
+        cut_short: Answers so far that a limit cut short.
 
     Raises:
         ProxyError: The engine cannot be created.
@@ -75,12 +84,16 @@ class Extractor:
         # Deferred: the driver does not need MLX.
         from ...engine.inference_engine import InferenceEngine  # noqa: PLC0415
 
-        answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
+        answers = settings.answers
         self.extraction = Extraction(
-            answers, settings.instruction, settings.options, model_hint="Name a multimodal model."
+            answers,
+            settings.instruction,
+            settings.options,
+            model_hint="Name a multimodal model.",
+            retry_cut_short=settings.retry_cut_short,
         )
         self.reader = settings.reader
-        self.completion_tokens = 0
+        self.completion_tokens = self.cut_short = 0
         self._settings = settings
         self._types = answer_types(answers)
         # The process belongs to the actor.
@@ -89,9 +102,10 @@ class Extractor:
         process_runtime.freeze()
 
     def counted(self, outcomes: Generator[Outcome]) -> Generator[Outcome]:
-        """Yield outcomes, and count the tokens of their answers."""
+        """Yield outcomes, and count their tokens and those that a limit cut short."""
         with contextlib.closing(outcomes):
             for outcome in outcomes:
+                self.cut_short += outcome.is_limited
                 if outcome.result is not None:
                     self.completion_tokens += outcome.result.usage.completion_tokens
                 yield outcome
@@ -136,7 +150,7 @@ class Extractor:
             yield self._extended(taken.popleft(), [])
 
     def _extended(self, table: Any, outcomes: list[Outcome]) -> Any:
-        arrow = import_arrow()
+        arrow, answers = import_arrow(), self.extraction.answers
         rows: list[_Cells] = [{} for _ in outcomes]
         errors = [outcome.error for outcome in outcomes]
         for position, outcome in enumerate(outcomes):
@@ -151,10 +165,14 @@ class Extractor:
             table = table.append_column(
                 name, arrow.array(values, arrow.string() if kind is None else kind)
             )
+        for name in answers.details.types:
+            details = [
+                None if error else outcome.details.get(name)
+                for outcome, error in zip(outcomes, errors, strict=True)
+            ]
+            table = table.append_column(name, arrow.array(details, type=arrow.string()))
         texts = [None if error is None else error_text(error) for error in errors]
-        return table.append_column(
-            self.extraction.answers.prefix + ERROR, arrow.array(texts, type=arrow.string())
-        )
+        return table.append_column(answers.prefix + ERROR, arrow.array(texts, type=arrow.string()))
 
     def _cells(self, value: Any) -> _Cells:
         """Return the columns of an answer, of the types of the columns.

@@ -20,7 +20,6 @@ from state_machines import JsonSchemaStateMachine, StateMachine
 
 from ...checks import argument_names, check_names, reusable, short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
-from ...extraction.answer_format import AnswerFormat
 from ...extraction.outcomes import check_one_answer
 from ...extraction.records import Field, Instruction, RecordReader
 from ...models.load_options import LoadArguments, LoadOptions
@@ -55,6 +54,7 @@ def extract(
     image: Field | None = None,
     instruction: Instruction | None = None,
     prefix: str = "",
+    retry_cut_short: bool = True,
     concurrency: int | tuple[int, int] = 1,
     batch_size: int = 8,
     draft_model: str | os.PathLike[str] | None = None,
@@ -69,10 +69,10 @@ def extract(
     """Extract an answer from each row of a dataset, with one engine in each actor.
 
     The result is lazy, as all datasets of Ray. It has the columns of the input, a column for each
-    property of the answers, and a column ``error`` with texts, as the frames of
-    ``InferenceEngine.extract``. The types of the added columns follow from the schema alone:
-    objects with no further properties are structs; other values without a type, such as unions of
-    numbers and texts, are texts with JSON; dates are texts.
+    property of the answers, the columns ``cut_short`` and ``cut_short_at``, and a column ``error``
+    with texts, as the frames of ``InferenceEngine.extract``. The types of the added columns follow
+    from the schema alone: objects with no further properties are structs; other values without a
+    type, such as unions of numbers and texts, are texts with JSON; dates are texts.
 
     A row that fails has an error and affects no others. If an actor dies, Ray starts another one
     and repeats the blocks that were not finished. Rows have no fixed order.
@@ -86,6 +86,8 @@ def extract(
         image: The column with an image, or a function of the row; see ``InferenceEngine.extract``.
         instruction: The instruction to the model, or a function of the row.
         prefix: Text before the names of the result's columns.
+        retry_cut_short: Whether an answer that ``max_tokens`` cuts short is tried once more with
+            twice as many tokens.
         concurrency: Number of actors, or the smallest and the largest number.
         batch_size: Maximum number of rows in each forward pass of an engine.
         draft_model: A smaller model, which drafts tokens; see ``InferenceEngine``.
@@ -109,12 +111,19 @@ def extract(
         engine["cache"] = cache
     options = options_of_requests(arguments)
     settings = actor_settings(
-        ActorSettings(schema, prefix, RecordReader(text, image), instruction, engine, options)
+        ActorSettings(
+            schema,
+            prefix,
+            RecordReader(text, image),
+            instruction,
+            engine,
+            options,
+            bool(retry_cut_short),
+        )
     )
     columns = dataset.columns(fetch_if_missing=False)
     if columns is not None:
-        answers = AnswerFormat.of(settings.response_format, prefix, options)
-        check_columns(settings.reader, answers, columns)
+        check_columns(settings.reader, settings.answers, columns)
     return dataset.map_batches(
         cast(Any, TableActor),
         fn_constructor_args=(settings,),
@@ -144,8 +153,7 @@ def actor_settings(settings: ActorSettings) -> ActorSettings:
             "state machines cannot be sent to other processes",
             hint="Give a JSON Schema or a type, such as Annotated[str, Field(pattern=...)].",
         )
-    answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
-    JsonSchemaStateMachine(answers.schema)
+    JsonSchemaStateMachine(settings.answers.schema)
     try:
         cloudpickle.dumps(settings)
     except Exception as error:

@@ -215,10 +215,11 @@ class OutputDirectory:
 
 
 class Counts(NamedTuple):
-    """The rows of parts, those with errors, and the tokens of the answers."""
+    """The rows of parts, those with errors, those that a limit cut short, and all tokens."""
 
     rows: int = 0
     failed: int = 0
+    cut_short: int = 0
     completion_tokens: int = 0
 
 
@@ -265,7 +266,8 @@ class FileActor:
         if not output.is_local:
             unfinished = local / part.name
         unfinished.parent.mkdir(parents=True, exist_ok=True)
-        before = self._extractor.completion_tokens
+        extractor = self._extractor
+        tokens, cut_short = extractor.completion_tokens, extractor.cut_short
         write = self._write_table if part.format == "parquet" else self._write_rows
         rows, failed = write(part, directory, unfinished)
         if output.is_local:
@@ -274,7 +276,8 @@ class FileActor:
         else:
             target = f"{output.path}/{part.name}"
             fs.copy_files(str(unfinished), target, destination_filesystem=output.filesystem)
-        return Counts(rows, failed, self._extractor.completion_tokens - before)
+        cut_short = extractor.cut_short - cut_short
+        return Counts(rows, failed, cut_short, extractor.completion_tokens - tokens)
 
     def _write_rows(self, part: Part, directory: Path, path: Path) -> tuple[int, int]:
         extractor = self._extractor

@@ -376,8 +376,8 @@ class TestProgress:
             shown = plain(self.run_here(terminal, patch, b"", "in", "--output", "out"))
         assert "30/30" in shown
         assert "lines/s" in shown
-        assert "failed=2" in shown
-        assert "failed=6" in shown
+        assert "2 failed, 0 cut short" in shown
+        assert "6 failed, 0 cut short" in shown
         assert "proxy-engine: line 20: refused" in shown
 
     def test_bar_without_a_total_leaves_results_on_stdout_intact(
