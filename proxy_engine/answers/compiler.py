@@ -263,7 +263,20 @@ class _Composition:
                 raise refusal from refusal.__cause__
         except CompositionError as error:
             self._check_stop(error)
+            self._check_excluded(vocabulary, error)
             raise
+
+    def _check_excluded(self, vocabulary: Vocabulary, error: CompositionError) -> None:
+        """Raise ``InvalidOptionError`` if a call is required and all calls are excluded."""
+        if not self.choice.excluded:
+            return
+        # Raises the error if the calls are not its reason.
+        replace(self, choice=self.choice.excluding({}))._machine(vocabulary)
+        raise InvalidOptionError(
+            "tool_choice requires a call, and every call that is possible has been made",
+            option="tool_choice",
+            hint="allow_repeated_calls=True permits calls that have a result.",
+        ) from error
 
     def _check_stop(self, error: CompositionError) -> None:
         """Raise ``InvalidOptionError`` if a stop string is a part of a marker."""

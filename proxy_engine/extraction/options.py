@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..options.overrides import OptionOverrides
 from .details import DetailColumns
 from .progress import Progress
 from .records import Field, Instruction
+
+DEFAULTS: Mapping[str, Any] = {
+    "text": "text",
+    "prefix": "",
+    "columns": (),
+    "quotes": False,
+    "resume": False,
+}
+"""The defaults of arguments that are not ``None``, besides those of requests."""
 
 
 class ExtractionArguments(OptionOverrides, total=False):

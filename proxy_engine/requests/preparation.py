@@ -38,6 +38,7 @@ from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..results.parts import RejectedAnswer
 from ..tools import ToolChoice, resolve_tools
+from ..tools.choice import answered_arguments
 from .option_checks import (
     check_answer_options,
     check_sampling,
@@ -167,9 +168,10 @@ class Preparation:
             write_defaults=options.write_defaults,
         )
         known_tools = resolve_tools(tools)
-        choice = ToolChoice.of(tool_choice, known_tools).excluding(excluded_arguments(rejected))
+        choice = ToolChoice.of(tool_choice, known_tools)
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
+        choice = choice.excluding(_excluded_arguments(prompt, rejected, choice, options))
         dialect = self._dialect(options)
         if known_tools and not self._is_format_known:
             self._is_format_known = True
@@ -362,6 +364,23 @@ def _sources(prompt: Prompt | EncodedPrompt, options: GenerationOptions) -> dict
             texts = [part.text for part in message.content if isinstance(part, TextContent)]
             return {**sources, _PROMPT: "\n".join(texts)}
     return sources
+
+
+def _excluded_arguments(
+    prompt: Prompt | EncodedPrompt,
+    rejected: Sequence[RejectedAnswer],
+    choice: ToolChoice,
+    options: GenerationOptions,
+) -> Mapping[str, Sequence[Any]]:
+    """Return the arguments of rejected and of answered calls, by the tool's name."""
+    excluded = excluded_arguments(rejected)
+    allowed = options.allow_repeated_calls
+    if allowed in (None, True) or not choice.may_call or isinstance(prompt, EncodedPrompt):
+        return excluded
+    names = () if isinstance(allowed, bool) else allowed
+    answered = answered_arguments(to_interactions(prompt)).items()
+    more = {name: arguments for name, arguments in answered if name not in names}
+    return {name: [*excluded.get(name, ()), *more.get(name, ())] for name in {**excluded, **more}}
 
 
 def _first_guard(machine: StateMachine, vocabulary: Vocabulary, max_tokens: int) -> Guard:

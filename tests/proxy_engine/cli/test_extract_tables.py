@@ -252,7 +252,7 @@ class TestTypes:
         assert json.loads(row["additional_properties"]).keys() == {"text"}
         assert self.run(*arguments, "--resume") == 0
         assert self.run(*arguments[:2], "--output", "closed.csv") == 0
-        assert list(read_csv("closed.csv")[0]) == ["id", "n", "error"]
+        assert list(read_csv("closed.csv")[0]) == ["id", "n", *added[1:]]
 
 
 class TestDirectory:
