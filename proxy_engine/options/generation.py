@@ -254,8 +254,8 @@ class GenerationOptions(OptionModel, SamplingParameters):
     ] = None
     """Whether a tool may be called again with arguments that have had a result since the last
     message of the user; a list names the tools that may. Otherwise the grammar excludes these
-    calls, and a tool without other arguments is not called. `None`: yes, except in `run_tools` and
-    in the models of agent frameworks."""
+    calls, and a tool without other arguments is not called. `None`: yes, except in `run_tools`, in
+    `engine.openai()` and in the models of agent frameworks that run on an engine."""
     calls_in_text: bool = False
     """Whether JSON in free text is a tool call, too, if it begins a line or a Markdown fence and
     has the name of a tool and the key of its arguments. For models that write calls so."""
