@@ -121,9 +121,11 @@ class StandInEngine:
         )
 
 
-def _cut(item: Item, prompt: str, *, is_twice: bool) -> Item:
+def _cut(item: Item, prompt: Any, *, is_twice: bool) -> Item:
     """Return the item as a limit changes it."""
     cut = CutShort("/text", "max_tokens")
+    # Those with images are no strings.
+    prompt = prompt if isinstance(prompt, str) else ""
     if item.result is None or not (
         prompt.endswith("cut twice") or (prompt.endswith("cut") and not is_twice)
     ):
