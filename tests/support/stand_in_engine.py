@@ -67,6 +67,9 @@ class StandInEngine:
     def __exit__(self, *_: object) -> None:
         self.is_closed = True
 
+    def count_tokens(self, prompt: str, response_format: Any, **_: Any) -> int:
+        return len(prompt)
+
     def iter_batch(
         self,
         requests: Iterable[Any],
