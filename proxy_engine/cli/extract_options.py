@@ -121,7 +121,7 @@ def _add_answer_arguments(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--instruction",
         metavar="TEXT",
-        help="instruction to the model (default: extract the schema's properties)",
+        help="text that precedes that of a record in its prompt",
     )
     add_option_flags(group, *_OPTIONS)
 
