@@ -165,7 +165,7 @@ class Extraction:
 
     Attributes:
         answers: The format of the answers.
-        instruction: The instruction to the model, or a function of the record.
+        instruction: The text that precedes that of a record, or a function of the record.
         options: The options of the requests.
         chunks: How long texts are divided; ``None``: not at all.
         model_hint: How to name a model that reads images, as a sentence.
