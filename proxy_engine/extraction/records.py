@@ -22,6 +22,7 @@ from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, RecordError
 from .inputs import Content
 from .json_values import is_missing
+from .remote import is_remote, read_bytes
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
@@ -48,14 +49,14 @@ class RecordReader:
     Attributes:
         text: The field with the text.
         image: The field with an image, or a list of images; ``None`` without images.
-        directory: The directory that paths of images are relative to.
+        directory: The directory that paths of images are relative to, or its URL.
         repeats_content: Whether output rows have the text and the images, too.
         requires_image: Whether a table must have the column of images.
     """
 
     text: Field = "text"
     image: Field | None = None
-    directory: Path = Path()
+    directory: Path | str = Path()
     repeats_content: bool = True
     requires_image: bool = True
 
@@ -167,7 +168,7 @@ class RecordReader:
             case {"bytes": bytes(data)} | (bytes() as data):
                 return ImageContent(data=data)
             case {"bytes": None, "path": str(path)} | (str() | os.PathLike() as path):
-                return ImageContent(path=self.directory / path)
+                return self._image_file(path)
             case ImageContent():
                 return value
         if hasattr(value, "tobytes") and hasattr(value, "mode"):
@@ -177,6 +178,14 @@ class RecordReader:
             f"{short_repr(value)}",
             field=_name(self.image),
         )
+
+    def _image_file(self, path: str | os.PathLike[str]) -> ImageContent:
+        directory, name = self.directory, os.fspath(path)
+        if isinstance(directory, str) and not (is_remote(name) or Path(name).is_absolute()):
+            name = f"{directory}/{name}"
+        if is_remote(name):
+            return ImageContent(data=read_bytes(name))
+        return ImageContent(path=Path(directory, name))
 
     def _value(self, role: str, field: Field, record: Any, *, is_required: bool) -> Any:
         if callable(field):

@@ -45,7 +45,7 @@ _SECONDS_WITHOUT_A_FRAME = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpRequest:
     """An HTTP request.
 
     Attributes:
@@ -168,7 +168,7 @@ class Application:
         self._guard = ProcessGuard()
         self._app: ASGIApp = create_app(_settings(engine), host=EngineHost(engine))
 
-    def send(self, call: Call) -> tuple[Message, Body]:
+    def send(self, call: HttpRequest) -> tuple[Message, Body]:
         """Send a request from a thread.
 
         Returns:
@@ -189,7 +189,7 @@ class Application:
             raise
         return _started(head), body
 
-    async def asend(self, call: Call) -> tuple[Message, AsyncBody]:
+    async def asend(self, call: HttpRequest) -> tuple[Message, AsyncBody]:
         """:meth:`send` for event loops. Cancelling the task cancels the request."""
         self._guard.check()
         messages: asyncio.Queue[Message | None] = asyncio.Queue()
@@ -238,7 +238,7 @@ def _settings(engine: InferenceEngine) -> ServerSettings:
     )
 
 
-async def _run(app: ASGIApp, call: Call, put: Put) -> None:
+async def _run(app: ASGIApp, call: HttpRequest, put: Put) -> None:
     """Run the application for one request."""
     is_read = False
 

@@ -268,14 +268,6 @@ class BatchDrafts:
         """Release the sequences, which have left the batch."""
         self._resting, self._rest = (), 0
 
-    @property
-    def read_states(self) -> bool:
-        """Whether a draft head reads the hidden states of the next pass."""
-        if self._draft_model is None or not self._draft_model.reads_states:
-            return False
-        found = (sequence.drafting for sequence in self._rows.sequences)
-        return any(isinstance(one, Drafting) and one.has_model for one in found)
-
     def are_expected(self) -> bool:
         """Whether the next pass is likely to have drafts."""
         sequences = self._rows.sequences

@@ -165,15 +165,12 @@ class TestOneRecord:
                 "--image: cannot read the image file 'none.png': No such file",
             ),
             (["--image", "."], "--image: cannot read the image file '.': Is a directory"),
-            (["--image", "red.png", "--jsonl"], "--image requires a single input"),
-            (["--image", "red.png", "red.png", "blue.png"], "--image requires a single input"),
-            (["--jsonl", "red.png", "blue.png"], "--jsonl requires a single file"),
-            (["red.png", "-"], "standard input cannot be one of several inputs"),
+            (["--jsonl", "red.png", "blue.png"], "jsonl is that of a single file, not of 2 files"),
             (["red.png", "none.png"], "cannot read 'none.png': No such file"),
             (["red.png", "a\0b"], "cannot read 'a\\x00b'"),
-            (["--image", "red.png", "--output", "red.png", "--overwrite"], "is the input"),
-            (["red.png", "blue.png", "--output", "blue.png", "--overwrite"], "is the input"),
-            (["red.png", "blue.png", "--stream"], "--stream requires a single input"),
+            (["red.png", "--output", "red.png", "--overwrite"], "names no format of an output"),
+            (["--image", "red", "--output", "red", "--overwrite"], "is the input"),
+            (["red.png", "red", "--output", "red", "--overwrite"], "is the input"),
         ],
     )
     def test_wrong_arguments_are_refused(
@@ -183,9 +180,11 @@ class TestOneRecord:
         message: str,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
+        Path("red").write_bytes(image_bytes("red"))
         assert extract(*arguments) == 2
         assert message in capsys.readouterr().err
         assert engines == []
+        assert Path("red").read_bytes() == Path("red.png").read_bytes()
         assert Path("red.png").read_bytes() == image_bytes("red")
 
 
@@ -283,6 +282,19 @@ class TestFiles:
         assert engines[0].texts[1].endswith("BMW sold three cars.")
         assert err.startswith("3 files in ")
 
+    def test_named_images_are_read_with_each_record(
+        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        give_input(monkeypatch, b"from a pipe")
+        flags = ("--image", "green.png", "--quiet")
+        assert extract("red.png", "note.txt", "-", *flags) == 0
+        green = image_bytes("green")
+        assert engines[0].images == [[green, image_bytes("red")], [green], [green]]
+        assert engines[0].texts[2].endswith("from a pipe")
+        Path("lines").write_text('"one"\n{"image": "red.png"}\n')
+        assert extract("--jsonl", "lines", *flags) == 0
+        assert engines[1].images == [[green], [green, image_bytes("red")]]
+
     @pytest.mark.usefixtures("engines")
     def test_failure_names_its_file(self, capsys: pytest.CaptureFixture[str]) -> None:
         Path("broken.bin").write_bytes(b"\xff\xfe")
@@ -322,7 +334,7 @@ class TestTextModel:
         arguments: list[str],
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        assert extract(*arguments) == 2
+        assert extract(*arguments) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert err == (
@@ -335,7 +347,7 @@ class TestTextModel:
     def test_lines_before_an_image_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Path("lines").write_text('"one"\n"two"\n{"image": "red.png"}\n"four"\n')
         flags = ("--jsonl", "lines", "--output", "out", "--quiet", "--batch-size", 1)
-        assert extract(*flags) == 2
+        assert extract(*flags) == 1
         assert Path("out").read_bytes() == b""
         monkeypatch.setattr(ImageEngine, "input_modalities", frozenset({"text", "image"}))
         assert extract(*flags, "--resume") == 0

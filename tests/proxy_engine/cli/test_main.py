@@ -48,11 +48,11 @@ def test_extract_loads_the_model_as_its_flags_say(
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("flags", "message", "status"),
     [
-        (["--adapter-path", "./none"], "there is no such directory"),
-        (["--chat-template", "./none"], "chat_template should be a template in Jinja"),
-        (["--revision", "main"], "revision requires a Hugging Face repo id"),
+        (["--adapter-path", "./none"], "there is no such directory", 1),
+        (["--chat-template", "./none"], "--chat-template should be a template in Jinja", 2),
+        (["--revision", "main"], "revision requires a Hugging Face repo id", 2),
     ],
 )
 def test_invalid_flag_is_reported_in_one_line(
@@ -62,9 +62,10 @@ def test_invalid_flag_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str],
     flags: list[str],
     message: str,
+    status: int,
 ) -> None:
     command = ["extract", "--schema", str(schema), "--model", str(tiny_model_directory)]
-    assert main([*command, *flags, str(text)]) == 1
+    assert main([*command, *flags, str(text)]) == status
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
