@@ -75,8 +75,8 @@ class Applications:
             text: The field or column with the text, or a function of the record.
             image: The field or column with an image, or a function of the record: a path, a URL,
                 bytes, an image of Pillow, or a list of these. A record with an image needs no text.
-            instruction: The instruction to the model, or a function of the record. Default: extract
-                the properties of the response format.
+            instruction: The text that precedes that of a record in its prompt, or a function of the
+                record. Default: the prompt is the text, as :meth:`generate` takes it.
             prefix: Text before the names of the result's columns, where the records have fields of
                 the same names.
             columns: Columns of frames and output files about the answers: ``"cut_short"``, the

@@ -49,7 +49,7 @@ class ExtractionOptions(OptionModel):
     image: Any = None
     """The field or column with an image."""
     instruction: Any = None
-    """The instruction to the model. Default: extract the properties of the schema."""
+    """The text that precedes that of a record in its prompt."""
     prefix: str = ""
     """Text before the names of the result's columns, where the input has the same names."""
     columns: Any = DEFAULT_COLUMNS
