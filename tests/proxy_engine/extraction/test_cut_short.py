@@ -37,7 +37,7 @@ def test_cut_records_are_tried_once_more_and_stay_in_order(
     kinds: list[str], batch_size: int, retries: bool, is_iterator: bool
 ) -> None:
     engine: Any = StandInEngine(batch_size=batch_size)
-    records = [f"{number}. {kind}" if kind else "" for number, kind in enumerate(kinds)]
+    records = [f"#{number} {kind}" if kind else "" for number, kind in enumerate(kinds)]
     extraction = Extraction(AnswerFormat.of(SCHEMA), retry_cut_short=retries)
     given = iter(records) if is_iterator else records
     inputs = record_inputs(given, None, RecordReader("text", None))
@@ -45,7 +45,7 @@ def test_cut_records_are_tried_once_more_and_stay_in_order(
     assert [outcome.item.index for outcome in outcomes] == list(range(len(kinds)))
     cut_once = {"cut", "cut twice", "rejected cut"} if retries else set()
     for kind, record, outcome in zip(kinds, records, outcomes, strict=True):
-        tries = sum(bool(record) and prompt.endswith(f"\n{record}") for prompt in engine.prompts)
+        tries = sum(bool(record) and prompt.endswith(record) for prompt in engine.prompts)
         assert tries == (0 if not kind else 2 if kind in cut_once else 1)
         if kind in ("", "refuse") or (kind == "rejected cut" and not retries):
             expected = {"": RecordError, "refuse": PromptError}.get(kind, OutputValidationError)
