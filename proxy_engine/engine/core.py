@@ -323,8 +323,9 @@ def _loaded(
         wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
     except AttributeError as error:
         raise InvalidOptionError(
-            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}: {error}",
+            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}",
             option="tokenizer",
+            hint="mlx_lm.load returns the model and its tokenizer.",
         ) from error
     if options.chat_template is not None:
         wrapper = with_chat_template(wrapper, options.chat_template)
