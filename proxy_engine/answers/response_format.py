@@ -195,14 +195,14 @@ class ResponseFormatCompiler:
         """
         job = job or CompileJob()
         caches = self._machines, self._quoting
-        compilation = _Compilation(
+        compilation = _FormatCompilation(
             *caches, job, sources, additional_properties, excluding, write_defaults
         )
         return compilation.compile(response_format)
 
 
 @dataclass(frozen=True, slots=True)
-class _Compilation:
+class _FormatCompilation:
     """The compilation of one response format; see ``ResponseFormatCompiler``."""
 
     machines: CompileCache[Any]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from tqdm import tqdm
 
-from ..extraction.inputs import Content, Inputs
-from ..extraction.outcomes import Extraction, Outcome
-from ..extraction.output_file import OutputFile, written_whole
-from ..extraction.outputs import OutputOptions
+from ..extraction.inputs import Content
+from ..extraction.options import ExtractionOptions
+from ..extraction.outcomes import Engine, Extraction, Outcome
+from ..extraction.output_file import open_output, written_whole
 from ..extraction.page import head, record_of, section
 from ..extraction.progress import is_terminal, showing_bar
 from ..extraction.rows import JsonLines, unwritten
@@ -25,8 +26,6 @@ from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, writing_to_standard_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..engine.inference_engine import InferenceEngine
     from ..options.overrides import OptionOverrides
     from ..results.generation import GenerationResult
@@ -34,21 +33,22 @@ if TYPE_CHECKING:
 
 
 def extract_record(
-    engine: InferenceEngine,
+    opened_engine: Callable[[], AbstractContextManager[InferenceEngine]],
     extraction: Extraction,
     content: Content,
-    output: OutputFile | None,
-    *,
+    options: ExtractionOptions,
+    files: Sequence[IO[bytes] | str],
     is_streaming: bool,
     is_quiet: bool,
 ) -> None:
-    """Extract from one record.
+    """Extract from one record, and write the answer alone.
 
     Args:
-        engine: The engine.
+        opened_engine: Returns the engine.
         extraction: The format of the answer, the instruction and options.
         content: The text and images.
-        output: Where to write the result; ``None`` for standard output.
+        options: The output; standard output without one.
+        files: The files that the output must not be.
         is_streaming: Whether to write tokens to standard output as they are generated.
         is_quiet: Whether to show no progress and no summary.
 
@@ -56,18 +56,28 @@ def extract_record(
         OutputFileError: The result cannot be written.
         ProxyError: As ``InferenceEngine.stream`` raises it.
     """
-    result = _generate(engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet)
-    answers = extraction.answers
-    try:
-        text = answers.json_text(result)
-    except ValueError as error:
-        raise unwritten(error, answers.answer_text(result)) from error
-    if output is not None:
-        output.begin(0)
-        output.write(text)
-    else:
-        with writing_to_standard_output():
-            print("" if is_streaming else text, flush=True)
+    answers, path = extraction.answers, options.output
+    with contextlib.ExitStack() as stack:
+        output = None
+        if path is not None:
+            opened = open_output(path, inputs=files, is_replaced=options.overwrite)
+            output = stack.enter_context(opened)
+        engine = stack.enter_context(opened_engine())
+        extraction.check_reads(engine, content)
+        is_streaming = is_streaming and output is None
+        result = _generate(
+            engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet
+        )
+        try:
+            text = answers.json_text(result)
+        except ValueError as error:
+            raise unwritten(error, answers.answer_text(result)) from error
+        if output is not None:
+            output.begin(0)
+            output.write(text)
+        else:
+            with writing_to_standard_output():
+                print("" if is_streaming else text, flush=True)
     if not is_quiet:
         to_stderr(_summary(result.usage))
 
@@ -171,22 +181,14 @@ class RecordsRun:
     """A run over many records; the failure of one does not affect others.
 
     Attributes:
-        extraction: The format of the answers, the instruction and options.
-        inputs: The records.
-        fields: The fields of the records, if they are known.
-        output: The output file; ``None`` for standard output.
+        plan: The run; without an output file, rows go to standard output.
         page: The page of texts and quotes.
-        engine: Creates the engine; called if there are records left.
         resume_command: The command that continues an interrupted run.
         is_quiet: Whether to show no progress and no summary.
     """
 
-    extraction: Extraction
-    inputs: Inputs
-    fields: tuple[str, ...]
-    output: OutputOptions | None
+    plan: Run
     page: Page | None
-    engine: Callable[[], InferenceEngine]
     resume_command: str
     is_quiet: bool
     _rows: int = 0
@@ -206,19 +208,20 @@ class RecordsRun:
             OutputFileError: A row cannot be written.
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
-        run = Run(self.extraction, self.inputs, self.fields, self.output, self._opened_engine)
-        total, is_bar_shown = self.inputs.count, is_terminal() and not self.is_quiet
+        run = replace(self.plan, opened_engine=self._opened_engine)
+        unit, total = f"{run.inputs.unit}s", run.inputs.count
+        is_bar_shown = is_terminal() and not self.is_quiet
         try:
             with (
-                showing_bar(total, unit=self.inputs.unit + "s", is_shown=is_bar_shown) as advance,
+                showing_bar(total, unit=unit, is_shown=is_bar_shown) as advance,
                 contextlib.closing(run.outcomes()) as outcomes,
             ):
                 for outcome in outcomes:
                     advance(self._take(outcome).error is not None)
         except BaseException as error:
-            if self.output is None or self._started is None:
+            if run.output is None or self._started is None:
                 raise
-            rows = f"{self.output.path!r} has {self._rows} rows"
+            rows = f"{run.output.path!r} has {self._rows} rows"
             if isinstance(error, KeyboardInterrupt):
                 message = f"interrupted; {rows}; to continue: {self.resume_command}"
                 raise KeyboardInterrupt(message) from None
@@ -230,22 +233,23 @@ class RecordsRun:
         return self._failed
 
     @contextlib.contextmanager
-    def _opened_engine(self) -> Iterator[InferenceEngine]:
+    def _opened_engine(self) -> Iterator[Engine]:
         self._report_earlier("continuing after them")
-        with self.engine() as engine:
+        with self.plan.opened_engine() as engine:
             self._earlier = self._rows
             self._started = time.monotonic()
             yield engine
 
     def _report_earlier(self, rest: str) -> None:
-        if self._rows and self.output is not None and not self.is_quiet:
-            _say(f"{self.output.path!r} has {self._rows} rows; {rest}")
+        output = self.plan.output
+        if self._rows and output is not None and not self.is_quiet:
+            _say(f"{output.path!r} has {self._rows} rows; {rest}")
 
     def _take(self, outcome: Outcome) -> Outcome:
         """Count a record, write its row and its error, and return its outcome."""
         result, row = outcome.result, ""
-        if self.output is None:
-            row, outcome = JsonLines(self.extraction.answers).encoded(outcome)
+        if self.plan.output is None:
+            row, outcome = JsonLines(self.plan.extraction.answers).encoded(outcome)
         self._rows += 1
         self._failed += outcome.error is not None
         if self.page is not None:
@@ -256,7 +260,7 @@ class RecordsRun:
             self._prompt_tokens += result.usage.prompt_tokens
             self._completion_tokens += result.usage.completion_tokens
             self._cut_short += result.cut_short is not None
-        if self.output is None:
+        if self.plan.output is None:
             with writing_to_standard_output(), tqdm.external_write_mode():
                 print(row, flush=True)
         if outcome.error is not None:
@@ -264,7 +268,7 @@ class RecordsRun:
         return outcome
 
     def _report(self) -> None:
-        unit = self.inputs.unit
+        unit = self.plan.inputs.unit
         if self._started is not None and not self.is_quiet:
             seconds, tokens = time.monotonic() - self._started, self._completion_tokens
             to_stderr(

@@ -149,9 +149,12 @@ def _request_arguments() -> ListedArguments:
 
 
 def _extraction_arguments() -> ListedArguments:
-    from ..extraction.options import DEFAULTS, ExtractionArguments  # noqa: PLC0415 - slow.
+    from ..extraction.options import (  # noqa: PLC0415 - slow.
+        ExtractionArguments,
+        ExtractionOptions,
+    )
 
-    return ExtractionArguments, {**option_defaults(GenerationOptions), **DEFAULTS}
+    return ExtractionArguments, option_defaults(GenerationOptions, ExtractionOptions)
 
 
 def _transcription_arguments() -> ListedArguments:

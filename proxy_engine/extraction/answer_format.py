@@ -156,7 +156,7 @@ class AnswerFormat:
             raise InvalidOptionError(
                 f"the output would have two columns of the name {shown}",
                 option="prefix",
-                hint="Give a prefix for the names of the result's columns, such as 'result_'.",
+                hint="Give the result's columns other names, such as those of prefix='result_'.",
             )
 
     def answer_text(self, result: GenerationResult[Any]) -> str:

@@ -165,7 +165,7 @@ class Extraction:
 
     Attributes:
         answers: The format of the answers.
-        instruction: The instruction to the model, or a function of the record.
+        instruction: The text that precedes that of a record, or a function of the record.
         options: The options of the requests.
         chunks: How long texts are divided; ``None``: not at all.
         model_hint: How to name a model that reads images, as a sentence.
@@ -258,9 +258,7 @@ class Extraction:
         Raises:
             RecordError: The instruction is a function that raises, or returns no text.
         """
-        answers = self.answers
-        is_json = answers.schema is not None
-        return write_prompt(self.instruction, answers.properties, is_json, record, content)
+        return write_prompt(self.instruction, record, content)
 
     def sources(self, content: Content) -> Mapping[str, str]:
         """Return the sources of quotes, with the text of a record as :data:`INPUT`."""

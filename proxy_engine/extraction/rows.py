@@ -8,15 +8,37 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..errors import EarlierRunError, OutputValidationError, RecordError
 from .answer_format import ERROR, AnswerFormat
 from .inputs import Item
 from .json_values import encode, in_utf8, join_members, jsonable
+from .remote import is_remote
 
 if TYPE_CHECKING:
     from .outcomes import Outcome
+
+
+FileFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
+
+SUFFIXES: dict[str, FileFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+
+
+def format_of(path: str) -> FileFormat | None:
+    """Return the format that a file's suffix names; ``None`` for other suffixes."""
+    return SUFFIXES.get(suffix_of(path))
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of a path or URL in lower case; empty without one."""
+    return Path(path.partition("?")[0] if is_remote(path) else path).suffix.lower()
 
 
 Tables: TypeAlias = Callable[[], Iterable[Any] | None]
@@ -55,11 +77,14 @@ class RowFormat(ABC):
                 raise RecordError(
                     f"the field {name!r} has the name of a column of the output",
                     field=name,
-                    hint="Give a prefix for the names of the result's columns.",
+                    hint="Give the result's columns other names with prefix=.",
                 )
 
     def continue_after(self, lines: Iterator[str]) -> None:  # noqa: B027 - JSON Lines need nothing
         """Read what later rows depend on from the lines of an earlier run."""
+
+    def type_by_schema(self) -> None:  # noqa: B027 - texts have no types
+        """Give the columns of answers the types of their schema; other values are errors."""
 
     def missing_header(self) -> str | None:
         """Return the header of a file without rows; ``None`` if none is missing."""

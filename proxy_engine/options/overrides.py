@@ -47,6 +47,7 @@ class OptionOverrides(TypedDict, total=False):
     sources: Mapping[str, str] | None
     parallel_tool_calls: bool
     max_tool_calls: int
+    allow_repeated_calls: bool | Sequence[str] | None
     calls_in_text: bool
     logprobs: int | None
     max_retries: int

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 from proxy_engine.errors import EngineClosedError, PromptError
+from proxy_engine.options.generation import GenerationOptions
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import Usage
 
@@ -44,6 +45,7 @@ class StandInEngine:
 
     model_name = "none"
     input_modalities = frozenset({"text"})
+    options = GenerationOptions()
 
     def __init__(
         self,
@@ -61,6 +63,9 @@ class StandInEngine:
 
     def __exit__(self, *_: object) -> None:
         self.is_closed = True
+
+    def count_tokens(self, prompt: str, response_format: Any, **_: Any) -> int:
+        return len(prompt)
 
     def iter_batch(
         self, requests: Iterable[str], *, response_format: Any, ordered: bool, **_: Any
