@@ -28,7 +28,6 @@ E2E_ARGS ?=
 SPECULATION_ARGS ?=
 VISION_ARGS ?=
 HOSTILE_ARGS ?=
-FAITHFULNESS_ARGS ?=
 QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 COMPAT_ARGS ?=
@@ -38,7 +37,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -73,7 +72,6 @@ help:
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
-	@echo "make bench-faithfulness distance of answers to the exact distribution, and cost and gain of particles"
 	@echo "make bench-processors  loop cost of logits processors, beside llguidance's (PROCESSORS_ARGS=...)"
 	@echo "make bench-distributed  the time of a token that several ranks compute (DISTRIBUTED_ARGS=...)"
 	@echo "make bench-prompt-cache  prompt caches on disk: first token, look-ups, writes (PROMPT_CACHE_ARGS=...)"
@@ -182,9 +180,6 @@ bench-calibration: $(INSTALLED)-bench model
 
 bench-quality: $(INSTALLED)-bench model
 	$(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)
-
-bench-faithfulness: $(INSTALLED)-bench model
-	PYTHONPATH=tests/support $(BIN)/python benchmarks/faithfulness.py $(FAITHFULNESS_ARGS)
 
 bench-distributed: $(INSTALLED)-bench model
 	$(BIN)/python benchmarks/distributed.py $(DISTRIBUTED_ARGS)

@@ -7,7 +7,6 @@ from .logprobs import top_logprobs as top_logprobs
 from .parameters import InvalidSamplingParameterError as InvalidSamplingParameterError
 from .parameters import SamplingParameters as SamplingParameters
 from .sampler import Sampler as Sampler
-from .sampler import WeightedToken as WeightedToken
 from .sampler import make_sampler as make_sampler
 from .transforms import apply_logit_bias as apply_logit_bias
 from .transforms import apply_mask as apply_mask

@@ -168,7 +168,7 @@ _ARRAY = "array"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RankMessage:
     """A message.
 
     Attributes:
@@ -203,7 +203,7 @@ class Message:
         ).encode()
 
     @classmethod
-    def decode(cls, text: bytes) -> Message:
+    def decode(cls, text: bytes) -> RankMessage:
         """Return the message of a JSON text, with its arguments as they were written."""
         operation, arguments, creates, unused, has_failed = json.loads(text)
         return cls(operation, arguments, creates, unused, has_failed)

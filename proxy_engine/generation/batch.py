@@ -17,7 +17,7 @@ A single sequence is a batch of one, in mlx-lm's caches for a single sequence.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..runtime.backends import requires_backend
@@ -27,18 +27,15 @@ with requires_backend():
 
 from mlx.nn.layers.base import Module
 
-from ..runtime.blas import has_fast_blas
 from .batch_rows import BatchRows
-from .cache_layers import can_merge, can_retract, padded_tokens
+from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
 from .exact_choices import ExactChoices
-from .forward_pass import ForwardPass, PassOutput, position_arguments
-from .lookahead import Lookahead
+from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
 from .model_checks import ModelChecks
-from .particles import KnownWeights
 from .sampling import NextToken
 from .sequence import GeneratedSequence
-from .speculation.draft_length import most_efficient_count
 from .speculation.drafting import BatchDrafts
+from .speculation.drafts import Draft
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
@@ -90,7 +87,6 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
-        self._lookahead = Lookahead(self._rows, self._drafts)
         self._passes = 0
         self._pass_tokens = 0
         self._feed_seconds = 0.0
@@ -108,44 +104,25 @@ class Batch:
         if not rows.sequences:
             return True
         can_grow = rows.is_merged or can_merge(rows.cache)
-        return can_grow and self.can_fork(cache)
-
-    def can_fork(self, cache: Sequence[Any]) -> bool:
-        """Whether several sequences can begin with copies of a cache and share passes."""
-        return self._quantize is None and can_merge(cache) and self._probe.can_decode()
+        can_share = self._quantize is None and can_merge(cache)
+        return can_grow and can_share and self._probe.can_decode()
 
     @property
     def can_prefill_together(self) -> bool:
         """Whether several prompts can share a prefill pass."""
         return self._quantize is None and self._probe.can_pad()
 
-    def add(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
-        """Add sequences with the same tokens, whose cache the batch takes over.
-
-        Their prompt is processed: they have ``logits``.
-        """
+    def add(self, sequence: GeneratedSequence, cache: list[Any]) -> None:
+        """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
-        self._rows.add(sequences, cache)
+        self._drafts.change()
+        self._rows.add(sequence, cache)
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
+        self._drafts.change()
         self._rows.add_all(sequences, cache)
-
-    def replace(
-        self,
-        removed: Collection[GeneratedSequence],
-        added: Mapping[GeneratedSequence, GeneratedSequence],
-    ) -> None:
-        """Replace sequences by others that continue copies of their caches.
-
-        Args:
-            removed: The sequences to remove.
-            added: The sequences to add, each with the sequence in the batch that it continues; that
-                may be itself.
-        """
-        self._rows.replace(removed, added)
-        self._release()
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
@@ -153,18 +130,11 @@ class Batch:
         Returns:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
-        self._drafts.in_flight.pop(sequence, None)
+        self._drafts.drop(sequence)
+        self._drafts.change()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
-        cache = self._rows.remove(sequence, wants_cache=wants_cache)
-        self._release()
-        return cache
-
-    def _release(self) -> None:
-        """Release the sequences, once none of them is left."""
-        if not self._rows.sequences:
-            self._lookahead.clear()
-            self._drafts.clear()
+        return self._rows.remove(sequence, wants_cache=wants_cache)
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single remaining sequence to a plain one, which is faster.
@@ -180,14 +150,10 @@ class Batch:
         here concerns all sequences.
         """
         started, pass_tokens = time.perf_counter(), self._pass_tokens
-        ahead = self._lookahead.step(self._run)
-        if ahead is not None:
-            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=False)
-            return ahead
-        drafts = self._drafts.in_flight
+        drafts = self._drafts.in_flight()
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
-        runs_ahead = len(sampled) == len(steps) and self._lookahead.may_run_ahead()
+        runs_ahead = len(sampled) == len(steps) and not drafts and self._may_run_ahead()
         drawn: list[NextToken] = []
         for step in sampled:
             drawn += step.sampled
@@ -198,7 +164,10 @@ class Batch:
         if runs_ahead:
             for step in sampled:
                 step.sequence.propose((_UNREAD,))
-            shared.append(self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled)))
+            dispatched = time.perf_counter()
+            inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled), {})
+            mx.async_eval(self._draw_ahead(drawn) or inputs)
+            shared.append(("dispatch", dispatched, time.perf_counter()))
         shared.append(self._read(sampled, drawn))
         accepted = Step.perform(sampled, Step.advance)
         if runs_ahead:
@@ -214,6 +183,47 @@ class Batch:
             self._measure(pass_tokens, time.perf_counter() - started, is_drafted=bool(drafts))
             return steps
         return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
+
+    def _may_run_ahead(self) -> bool:
+        """Whether to dispatch the next pass, without drafts, before the sampled tokens are read."""
+        rows, may_refuse, is_at_limit = self._rows, False, True
+        for sequence in rows.sequences:
+            constraint = sequence.constraint
+            if constraint.has_grammar:
+                if constraint.expects_fast_forward:
+                    return False
+                may_refuse = True
+            is_at_limit = is_at_limit and sequence.is_at_limit
+        if is_at_limit or self._drafts.are_expected():
+            return False
+        return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
+
+    def _draw_ahead(self, drawn: Sequence[NextToken]) -> list[mx.array]:
+        """Draw the tokens behind a pass before the tokens of the pass are read.
+
+        Only where the logits and the sampler alone decide about them. If a text ends with a token
+        of the pass, the draw behind it is in vain.
+
+        Args:
+            drawn: The tokens of the pass.
+
+        Returns:
+            The drawn tokens, not evaluated; none if they cannot be drawn.
+        """
+        sequences = self._rows.sequences
+        parameters = drawn[0].row_parameters
+        if parameters is None or not all(sequence.is_free for sequence in sequences):
+            return []
+        if any(token.row_parameters != parameters for token in drawn):
+            return []
+        following = [sequence.next_token(unread=1) for sequence in sequences]
+        if any(token.row_parameters != parameters for token in following):
+            return []
+        logits = NextLogits.stacked([sequence.next_logits for sequence in sequences])
+        NextToken.sample_together(following, logits)
+        for sequence, token in zip(sequences, following, strict=True):
+            sequence.drawn = token
+        return [following[0].drawn]
 
     def _settle_ahead(self, sampled: list[Step], accepted: list[Step]) -> None:
         """Keep the tokens of a pass that was dispatched before they were read."""
@@ -244,24 +254,22 @@ class Batch:
                 return
         started = time.perf_counter()
         pending = {sequence: sequence.pending for sequence in sequences}
-        drafts = self._drafts.in_flight = self._drafts.make()
+        drafts = self._drafts.make()
         counts = self._token_counts(
             pending, {sequence: draft.tokens for sequence, draft in drafts.items()}
         )
-        fed = {
-            sequence: pending[sequence][:count]
-            for sequence, count in zip(sequences, counts, strict=True)
-        }
+        tokens: list[list[int]] = []
         for sequence, count in zip(sequences, counts, strict=True):
             sequence.processed += count
             if sequence in drafts:
                 sequence.propose(drafts[sequence].tokens)
-                fed[sequence] += sequence.tail
-        tokens = self._rows.arrange(fed)
+            tokens.append(pending[sequence][:count] + sequence.tail)
         lengths = [len(of_row) for of_row in tokens]
         if drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
             self._rows.begin_trial(lengths)
-        work = self._forward(padded_tokens(tokens), lengths)
+        dispatched = time.perf_counter()
+        mx.async_eval(self._forward(padded_tokens(tokens), lengths, drafts))
+        work: Work = ("dispatch", dispatched, time.perf_counter())
         for sequence in sequences:
             sequence.timings.add_all((work,))
             sequence.timings.step += 1
@@ -271,13 +279,10 @@ class Batch:
 
     def _sample(self, steps: list[Step]) -> list[Step]:
         """Sample tokens for the sequences with logits, and return their steps."""
-        is_handed_over = self._lookahead.hand_over()
         if any(step.sequence.choices is not None for step in steps):
             Step.perform(steps, self._draw_choice)
         begun = [step for step in Step.perform(steps, Step.begin) if step.sampled]
-        left = begun
-        if is_handed_over:
-            left = [step for step in begun if not step.sampled[0].is_drawn]
+        left = [step for step in begun if not step.sampled[0].is_drawn]
         alone = sample_together(left) if len(left) > 1 else left
         if len(Step.perform(alone, Step.sample)) == len(alone):
             return begun
@@ -305,74 +310,44 @@ class Batch:
         """Return how many of its pending tokens each sequence takes in the next pass.
 
         A sequence with a draft takes all of them.
-
-        How fast the sequences of a group advance does not depend on other sequences, so that the
-        weights that are compared with each other do not either.
         """
-        # A finished sequence with weights needs no logits after its last token.
-        lengths = [
-            len(tokens) - (sequence.finished and sequence.weights is not None)
-            for sequence, tokens in pending.items()
-        ]
+        lengths = [len(tokens) for tokens in pending.values()]
         rows = self._rows
         if drafts:
             width = max(len(pending[sequence]) + len(tokens) for sequence, tokens in drafts.items())
             return [min(length, width) for length in lengths]
         if len(lengths) == 1 and (not rows.is_merged or rows.is_plain):
             return lengths
-        # By row, since sequences that share one take the same tokens once.
-        by_row = {
-            (sequence.row, *tokens[:length]): (sequence, length)
-            for (sequence, tokens), length in zip(pending.items(), lengths, strict=True)
-        }
-        if len(by_row) == 1 and (not rows.is_merged or rows.is_plain):
-            return lengths
-        rows.merge()
-        groups: dict[object, list[int]] = {}
-        for sequence, length in by_row.values():
-            if sequence.weights is not None:
-                groups.setdefault(sequence.group, []).append(length)
-        wants_padding = self._pads or (groups and has_fast_blas())
-        if not (wants_padding and can_retract(rows.cache) and self._probe.can_pad()):
+        if not (self._pads and can_retract(rows.cache) and self._probe.can_pad()):
             # Without padding, every row takes one token; the rest is left for later passes.
             return [1] * len(lengths)
-        if self._pads:
-            return lengths
-        # A later pass would have nothing else to do for a finished group.
-        unfinished = {sequence.group for sequence in pending if not sequence.finished}
-        counts = {
-            group: most_efficient_count(few) if group in unfinished else max(few)
-            for group, few in groups.items()
-        }
-        return [
-            min(length, counts.get(sequence.group, 1))
-            for sequence, length in zip(pending, lengths, strict=True)
-        ]
+        return lengths
 
-    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> Work:
-        """Dispatch a pass and set each sequence's logits after its last token.
+    def _forward(
+        self,
+        tokens: mx.array,
+        lengths: Sequence[int],
+        drafts: Mapping[GeneratedSequence, Draft],
+    ) -> list[mx.array]:
+        """Build a pass, and set each sequence's logits after its last token.
 
         Args:
             tokens: Shape (rows, longest length).
             lengths: Tokens of each row without padding.
+            drafts: The drafts whose tokens are in the pass.
 
         Returns:
-            The time.
+            What the pass computes before logits are used, not evaluated.
         """
-        started = time.perf_counter()
         sequences = self._rows.sequences
-        deltas = [0] * len(lengths)
-        for sequence in sequences:
-            deltas[sequence.row] = sequence.rope_delta
+        deltas = [sequence.rope_delta for sequence in sequences]
         output = self._run(tokens, position_arguments(deltas) if any(deltas) else {})
         of_rows = output.last(lengths)
         model = self._draft_model
-        weights: list[mx.array] = []
-        known: dict[int, KnownWeights] = {}
         for sequence in sequences:
             row = sequence.row
             sequence.logits = of_rows[row]
-            draft = self._drafts.in_flight.get(sequence)
+            draft = drafts.get(sequence)
             if draft is not None:
                 first = lengths[row] - len(draft.tokens)
                 sequence.logits = output.at(row, first - 1)
@@ -380,11 +355,7 @@ class Batch:
             if model is not None and model.reads_states and sequence.drafting is not None:
                 end = sequence.processed + len(sequence.tail)
                 model.observe(sequence, output.states(row, lengths[row]), end)
-            if sequence.weights is not None and not sequence.weights.is_complete:
-                sequence.weigh_forced(output.logits[row, : lengths[row]], known.setdefault(row, {}))
-                weights += sequence.weights.unread
-        mx.async_eval(output.inputs, *weights)
-        return "dispatch", started, time.perf_counter()
+        return [output.inputs]
 
     def _run(self, tokens: mx.array, arguments: Mapping[str, Any]) -> PassOutput:
         """Run a pass. Nothing is evaluated."""

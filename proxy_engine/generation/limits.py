@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +66,7 @@ class PartLimits:
         parts: Options by the name of a part.
         deadline: When to stop.
         max_tokens: Maximum number of generated tokens.
+        budgets: Names of free texts whose limit cuts no answer, since the answer follows them.
 
     Attributes:
         has_any: Whether there is a limit.
@@ -75,11 +76,17 @@ class PartLimits:
     """
 
     def __init__(
-        self, parts: Mapping[str, PartOptions], deadline: Deadline | None, max_tokens: int
+        self,
+        parts: Mapping[str, PartOptions],
+        deadline: Deadline | None,
+        max_tokens: int,
+        *,
+        budgets: Collection[str] = (),
     ) -> None:
         self.has_any = deadline is not None or bool(parts)
         self.is_bound_by_time = deadline is not None
         self._parts = parts
+        self._budgets = budgets
         self._deadline = deadline
         self.timed_tokens: int | None = None
         self._part: Part | None = None
@@ -98,8 +105,8 @@ class PartLimits:
         """Whether the deadline has passed."""
         return self._deadline is not None and self._deadline.is_over
 
-    def apply(self, part: Part | None, generated: int, guard: Guard | None) -> None:
-        """Set the limits of the next token.
+    def apply(self, part: Part | None, generated: int, guard: Guard | None) -> bool:
+        """Set the limits of the next token. Return whether they end a free text of the answer.
 
         Args:
             part: The part of the answer that it belongs to.
@@ -110,16 +117,17 @@ class PartLimits:
         if not self._parts:
             if guard is not None and self._deadline is not None:
                 guard.limit(in_time)
-            return
+            return False
         name = str(getattr(part, "name", ""))
         limit = self._parts.get(name, _NO_OPTIONS).max_tokens
         if part is not self._part:
             self._part, self._part_start = part, generated
         is_text = isinstance(part, Text)
-        if limit is not None and is_text and generated - self._part_start >= limit:
-            _end_texts(guard)
+        is_full = limit is not None and is_text and generated - self._part_start >= limit
+        is_ended = is_full and _end_texts(guard)
         if guard is not None:
             self._restrict(guard, name, None if is_text else limit, in_time)
+        return is_ended and name not in self._budgets
 
     def _tokens_in_time(self, generated: int) -> int | None:
         """Return how many more tokens fit before the deadline; ``None``: no limit is known."""
@@ -141,15 +149,22 @@ class PartLimits:
         guard.limit(least)
 
 
-def _end_texts(guard: Guard | None) -> None:
-    """End free text, unless the answer behind it would not fit into the tokens left."""
+def _end_texts(guard: Guard | None) -> bool:
+    """End free text, unless the answer behind it would not fit into the tokens left.
+
+    Returns:
+        Whether it could go on.
+    """
     if guard is None or not isinstance(guard.matcher, RootMatcher):
-        return
+        return False
     ended = guard.matcher.copy()
     ended.end_texts()
-    if guard.fits(ended.state):
-        guard.matcher.end_texts()
-        guard.replan()
+    if not guard.fits(ended.state):
+        return False
+    could_go_on = ended.state is not guard.matcher.state
+    guard.matcher.end_texts()
+    guard.replan()
+    return could_go_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +181,6 @@ class SequenceOptions:
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
         stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
-        weighs: Record the importance weights of tokens.
     """
 
     end_token_ids: tuple[int, ...]
@@ -176,7 +190,6 @@ class SequenceOptions:
     logprob_vectors: bool = False
     confidence: bool = False
     usable_tokens: npt.NDArray[np.bool_] | None = None
-    weighs: bool = False
     stop_repetition: bool = False
 
     @property

@@ -173,7 +173,7 @@ def pass_rounding(model: Module) -> float:
     return _ROUNDING_OF_HALVES if has_halves or is_on_gpu else 0.0
 
 
-class _Text:
+class _AloneText:
     """A text that was processed alone.
 
     Attributes:
@@ -191,27 +191,27 @@ class _Text:
 
 
 @replicated(creates=True)
-def _texts(model: Module) -> list[_Text]:
+def _texts(model: Module) -> list[_AloneText]:
     is_on_gpu = mx.default_device().type == mx.DeviceType.gpu
     width = int(model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model)).shape[-1])
 
-    def text(length: int) -> _Text:
+    def text(length: int) -> _AloneText:
         positions = range(length + _STEPS)
         ids = [(7919 * n * n + 104729 * length + 31) % width for n in positions]
-        return _Text(model, ids[:length], ids[length:])
+        return _AloneText(model, ids[:length], ids[length:])
 
     return [text(_SHORT_PROMPT), text(_LONG_PROMPT_ON_GPU if is_on_gpu else _LONG_PROMPT_ON_CPU)]
 
 
 @replicated()
-def _after_merging(model: Module, texts: list[_Text], numbers: list[int]) -> _Logits:
+def _after_merging(model: Module, texts: list[_AloneText], numbers: list[int]) -> _Logits:
     """Decode after prompts that were processed alone."""
     rows = [texts[number] for number in numbers]
     return _decode(model, rows, merge([copy_cache(text.cache) for text in rows]))
 
 
 @replicated()
-def _after_padding(model: Module, texts: list[_Text], numbers: list[int]) -> _Logits:
+def _after_padding(model: Module, texts: list[_AloneText], numbers: list[int]) -> _Logits:
     """Decode after prompts that were processed together, padded on the right."""
     rows = [texts[number] for number in numbers]
     lengths = [len(text.prompt) for text in rows]
@@ -224,7 +224,7 @@ def _after_padding(model: Module, texts: list[_Text], numbers: list[int]) -> _Lo
 
 
 @replicated()
-def _after_prefix(model: Module, texts: list[_Text], numbers: list[int]) -> _Logits:
+def _after_prefix(model: Module, texts: list[_AloneText], numbers: list[int]) -> _Logits:
     """Read answers in one pass behind the cache of their prompts, with another row each."""
     found = []
     for text in [texts[number] for number in numbers]:
@@ -234,7 +234,7 @@ def _after_prefix(model: Module, texts: list[_Text], numbers: list[int]) -> _Log
     return np.stack(found)
 
 
-_Run: TypeAlias = Callable[[Module, list[_Text], list[int]], _Logits]
+_Run: TypeAlias = Callable[[Module, list[_AloneText], list[int]], _Logits]
 """Returns the logits of a batch of the texts with these numbers."""
 
 _OPERATIONS: dict[str, tuple[_Run, _Run]] = {
@@ -246,12 +246,12 @@ _OPERATIONS: dict[str, tuple[_Run, _Run]] = {
 rows of equal lengths are computed correctly by any model that takes a batch."""
 
 
-def _largest_error(rows: _Logits, texts: Sequence[_Text]) -> float:
+def _largest_error(rows: _Logits, texts: Sequence[_AloneText]) -> float:
     errors = [logits_error(row, text.logits) for row, text in zip(rows, texts, strict=True)]
     return float(np.max(errors))
 
 
-def _decode(model: Module, texts: Sequence[_Text], cache: list[Any]) -> _Logits:
+def _decode(model: Module, texts: Sequence[_AloneText], cache: list[Any]) -> _Logits:
     """Return the logits after each token of the answers, shape (rows, steps, vocabulary)."""
     return _read(model, mx.array([text.answer for text in texts]), cache, _STEPS)
 

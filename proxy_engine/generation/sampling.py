@@ -51,37 +51,26 @@ class NextToken:
         mask: The allowed tokens; ``None``: all of them.
         tokens: The tokens so far.
         prompt_tokens: Length of the prompt.
-        weighs: Whether its importance weight is recorded.
-        wide: Of a weighted token, the allowed tokens without a token budget, if it excludes any.
-        is_redrawn: The token replaces one that was not accepted.
         top: How many of the most likely tokens are reported, before and after the mask; ``None``:
             not even the token's own log-probability.
         vectors: Whether the log-probabilities of all tokens are reported.
         drawn: The ids of tokens that are sampled together, as a lazy array of shape (rows,).
         row: The row of this token.
         token_id: Its id, once it is :meth:`read`.
-        log_weight: Its importance weight, a lazy float32 of shape ().
         returned: The id that a sampler of the caller returned, as a lazy array of shape (1,). It
             differs from the token if it is invalid.
-        without_limit: The token that the same random key selects where the token budget excludes
-            none, as a lazy array of shape (1,). ``None`` if it is the token itself.
     """
 
     sampler: Sampler | CustomSampler
     mask: DeviceMask | None
     tokens: Sequence[int]
     prompt_tokens: int
-    weighs: bool = False
-    wide: DeviceMask | None = None
-    is_redrawn: bool = False
     top: int | None = None
     vectors: bool = False
     drawn: mx.array = _UNSAMPLED
     row: int = 0
     token_id: int = -1
-    log_weight: mx.array | None = None
     returned: mx.array | None = None
-    without_limit: mx.array | None = None
     _logprobs: _LazyLogprobs | None = None
     _vectors: tuple[mx.array, ...] = ()
 
@@ -101,7 +90,7 @@ class NextToken:
 
         ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
         """
-        is_plain = not (self.weighs or self.vectors) and self.top is None
+        is_plain = not self.vectors and self.top is None
         is_small = self.mask is not None and self.mask.ids is not None
         if is_small or not is_plain or not isinstance(self.sampler, Sampler):
             return None
@@ -116,10 +105,7 @@ class NextToken:
         """
         # Before the token is sampled, so that it takes its logits from these.
         every = logits.all() if self.vectors or self.top is not None else None
-        if self.weighs:
-            self._sample_weighted(logits)
-        else:
-            self.drawn = self._sampled(logits, self.mask, proposed)
+        self.drawn = self._sampled(logits, self.mask, proposed)
         if every is not None:
             self._add_logprobs(every)
 
@@ -157,9 +143,8 @@ class NextToken:
                 # Tokens that are sampled together have nothing else.
                 continue
             arrays.append(token.drawn)
-            for other in (token.log_weight, token.returned, token.without_limit):
-                if other is not None:
-                    arrays.append(other)
+            if token.returned is not None:
+                arrays.append(token.returned)
             arrays += token._vectors
             if token._logprobs is not None:
                 arrays += token._logprobs.arrays
@@ -246,24 +231,6 @@ class NextToken:
             self.returned = sampler.returned
         return token.reshape(1)
 
-    def _sample_weighted(self, logits: NextLogits) -> None:
-        sampler, mask = self._plain_sampler, self.mask
-        if self.wide is not None:
-            key = sampler.random_state
-            self.without_limit = self._sampled(logits, self.wide)
-            sampler.random_state = key
-        among = None if mask is None else mask.ids
-        token, log_weight = sampler.sample_weighted(
-            logits.all(),
-            self.tokens,
-            mask=None if mask is None or among is not None else mask.mask,
-            among=among,
-            prompt_tokens=self.prompt_tokens,
-        )
-        self.drawn = token.reshape(1)
-        # The first draw stands for all tokens, accepted or not: it has the whole weight.
-        self.log_weight = mx.array(-mx.inf) if self.is_redrawn else log_weight
-
     def _add_logprobs(self, unmasked: mx.array) -> None:
         """Add the log-probabilities of the token and of the most likely tokens.
 
@@ -289,7 +256,7 @@ class NextToken:
     @property
     def _plain_sampler(self) -> Sampler:
         if not isinstance(self.sampler, Sampler):
-            raise AssertionError("the sampler of a sequence with weights or drafts is a Sampler")
+            raise AssertionError("the sampler of a sequence with drafts is a Sampler")
         return self.sampler
 
     @staticmethod

@@ -24,6 +24,7 @@ from ..checks import OptionModel, check_names
 from .values import (
     MAX_COUNT,
     parse_delimiters,
+    parse_names_or_flag,
     parse_sources,
     parse_stop_strings,
     parse_stop_token_ids,
@@ -42,6 +43,8 @@ RENAMED_OPTIONS = {"draft_first": "freeform_first"}
 
 FORMER_OPTIONS = {
     **{former: f"It is named {name!r} now." for former, name in RENAMED_OPTIONS.items()},
+    "particles": "It was removed: use exact_choices for the distribution of finite choices, and n "
+    "with confidence=True for several answers with their probabilities.",
     "soft_max_tokens": "It was removed: an answer is complete within max_tokens. For shorter "
     "answers, bound their lengths in the schema, or ask for them in the prompt.",
 }
@@ -225,9 +228,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
-    confidence: bool = False
+    confidence: bool | None = None
     """Whether the probability of each sampled token among the allowed ones is recorded, from which
-    `result.confidences()` has the probability of every value."""
+    `result.confidences()` has the probability of every value. `None`: if the whole answer is a
+    choice, an enumeration or a Boolean."""
     additional_properties: AdditionalProperties = "closed"
     """`closed`: objects have the properties that the schema of the response format or tool lists,
     and no others where it says nothing about them. `schema`: they may have others."""
@@ -245,23 +249,27 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether an answer may have several tool calls. No two of them are equal."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
     """Maximum number of tool calls of an answer, with `parallel_tool_calls`."""
+    allow_repeated_calls: Annotated[
+        bool | Sequence[str] | None,
+        PlainValidator(parse_names_or_flag, json_schema_input_type=bool | list[str] | None),
+    ] = None
+    """Whether a tool may be called again with arguments that have had a result since the last
+    message of the user; a list names the tools that may. Otherwise the grammar excludes these
+    calls, and a tool without other arguments is not called. `None`: yes, except in `run_tools`, in
+    `engine.openai()` and in the models of agent frameworks that run on an engine."""
     calls_in_text: bool = False
     """Whether JSON in free text is a tool call, too, if it begins a line or a Markdown fence and
     has the name of a tool and the key of its arguments. For models that write calls so."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
     """Report the log-probability of each token and those of this many most likely tokens. All
     tokens are sampled then. No log-probabilities by default."""
-    particles: int = Field(default=1, ge=1, le=MAX_COUNT)
-    """Sample this many answers together and weigh each by what the constraints removed, so that the
-    answer is a draw from the model's own distribution among the valid answers (sequential Monte
-    Carlo). At most the engine's `batch_size`; needs a temperature above 0. 1 is off."""
     max_retries: int = Field(default=0, ge=0, le=MAX_RETRIES)
     """Number of further attempts after a validator of a pydantic type rejects an answer, or the
     arguments of a tool. Each has the rejected answers and the validators' messages in its prompt,
     and cannot repeat a rejected value. `max_tokens` and `max_seconds` apply to each attempt."""
     n: int = Field(default=1, ge=1, le=MAX_COUNT)
-    """Number of answers. With `particles`, independent draws from the weighted particles;
-    otherwise independent samples that share the prompt, at most the engine's `batch_size`."""
+    """Number of answers. They are those of as many requests with the same prompt, which is
+    processed once; the seed of the i-th is `seed` + i, from 0 on."""
 
     # Rarely needed options.
 

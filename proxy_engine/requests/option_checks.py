@@ -5,7 +5,7 @@ Each option alone is checked where ``GenerationOptions`` is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from samplers import SamplingParameters
 from state_machines import Vocabulary
@@ -16,6 +16,7 @@ from state_machines.tool_calls.call import CALL
 from ..answers.compiler import STRUCTURED
 from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat
+from ..checks import suggestion
 from ..errors import InvalidOptionError, PromptError
 from ..generation import SamplingHooks
 from ..options.generation import GenerationOptions
@@ -28,15 +29,12 @@ def tool_sources(tools: Iterable[Tool]) -> set[str]:
     return {name for tool in tools for name in source_names(tool.parameters)}
 
 
-def check_engine_limits(
-    options: GenerationOptions, vocabulary: Vocabulary, batch_size: int
-) -> None:
-    """Raise for tokens that the model does not have, and for more sequences than the engine runs.
+def check_tokens(options: GenerationOptions, vocabulary: Vocabulary) -> None:
+    """Raise for tokens that the model does not have.
 
     Args:
         options: The options.
         vocabulary: The model's vocabulary.
-        batch_size: The number of sequences that run together.
     """
     bias = [pair for sampling in _samplings(options) for pair in sampling.bias_pairs]
     named = {"stop_token_ids": options.stop_ids, "logit_bias": [token_id for token_id, _ in bias]}
@@ -46,14 +44,6 @@ def check_engine_limits(
             raise InvalidOptionError(
                 f"{name} names token {token_id}; the model has {vocabulary.size}", option=name
             )
-    name, count = ("particles", options.particles) if options.particles > 1 else ("n", options.n)
-    if count > batch_size:
-        raise InvalidOptionError(
-            f"{name} is {count}, and the engine runs {batch_size} sequences together",
-            option=name,
-            hint=f"Give {name}={batch_size} or fewer, or create the engine with a larger "
-            "batch_size.",
-        )
 
 
 def check_sampling(
@@ -66,15 +56,9 @@ def check_sampling(
         overrides: The options of the request.
         hooks: The caller's functions for sampling.
     """
-    if overrides.get("max_retries") and (options.particles > 1 or options.n > 1):
+    if overrides.get("max_retries") and options.n > 1:
         raise InvalidOptionError(
             "max_retries is for requests with one answer", option="max_retries"
-        )
-    if options.particles > 1 and not any(part.temperature for part in _samplings(options)):
-        raise InvalidOptionError(
-            "particles are samples, and at temperature 0 all of them would be equal",
-            option="particles",
-            hint="Give temperature=1 for the model's own distribution.",
         )
     if hooks.sampler is not None:
         names = [name for name in overrides if name in SamplingParameters.model_fields]
@@ -91,20 +75,19 @@ def check_sampling(
         "logits_processors": bool(hooks.logits_processors),
         "xtc_probability": any(sampling.has_xtc for sampling in _samplings(options)),
     }
-    exact = "particles" if options.particles > 1 else "exact_choices"
     name = next((name for name, is_set in changes.items() if is_set), None)
-    if name is not None and (options.particles > 1 or options.exact_choices):
+    if name is not None and options.exact_choices:
         raise InvalidOptionError(
-            f"{exact} draws from the model's own distribution, which {name} changes",
+            f"exact_choices draws from the model's own distribution, which {name} changes",
             option=name,
-            hint=f"Leave out {exact} or {name}.",
+            hint=f"Leave out exact_choices or {name}.",
         )
 
 
 def check_answer_options(
     overrides: OptionOverrides,
     response: ResponseFormat,
-    tools: Iterable[Tool],
+    tools: Collection[Tool],
     choice: ToolChoice,
     *,
     has_messages: bool,
@@ -156,6 +139,15 @@ def check_answer_options(
             hint="Name it in the schema with x-substring-of, or in a pydantic model with "
             "QuoteFrom.",
         )
+    repeated = overrides.get("allow_repeated_calls") or ()
+    names = [tool.name for tool in tools]
+    for name in () if isinstance(repeated, bool) else repeated:
+        if names and name not in names:
+            raise InvalidOptionError(
+                f"allow_repeated_calls names {name!r}, which is no tool",
+                option="allow_repeated_calls",
+                hint=suggestion(name, names),
+            )
     if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
         return
     for option, name in (("stop", "stop strings"), ("stop_token_ids", "stop tokens")):

@@ -16,7 +16,7 @@ from state_machines.completion import Guard
 from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 
 from ..answers.compile_queue import CompileJob, CompileQueue
-from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
+from ..answers.compiler import AnswerCompiler, ModelMarkup, reasoning_delimiters
 from ..answers.composition import REASONING
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..checks import reusable
@@ -38,10 +38,11 @@ from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..results.parts import RejectedAnswer
 from ..tools import ToolChoice, resolve_tools
+from ..tools.choice import answered_arguments
 from .option_checks import (
     check_answer_options,
-    check_engine_limits,
     check_sampling,
+    check_tokens,
     tool_sources,
 )
 from .prompt_encoding import PromptEncoder
@@ -111,7 +112,7 @@ class Preparation:
         self._native_format = template_format(tokenizer)
         self._is_format_known = self._native_format is not None
         default = format_of(tokenizer, self.tool_format)
-        self._default_dialect = Dialect(default, reasoning_of(tokenizer, default))
+        self._default_markup = ModelMarkup(default, reasoning_of(tokenizer, default))
 
     def request(
         self,
@@ -155,7 +156,7 @@ class Preparation:
         cancelled = cancelled or threading.Event()
         job = CompileJob(self.compile_queue, cancelled, self.max_compile_seconds)
         options = self.options.override(overrides)
-        check_engine_limits(options, self.vocabulary, self.batch_size)
+        check_tokens(options, self.vocabulary)
         check_sampling(options, overrides, hooks)
         sources = partial(_sources, prompt, options)
         response = self._formats.compile(
@@ -167,27 +168,28 @@ class Preparation:
             write_defaults=options.write_defaults,
         )
         known_tools = resolve_tools(tools)
-        choice = ToolChoice.of(tool_choice, known_tools).excluding(excluded_arguments(rejected))
+        choice = ToolChoice.of(tool_choice, known_tools)
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
-        dialect = self._dialect(options)
+        choice = choice.excluding(_excluded_arguments(prompt, rejected, choice, options))
+        markup = self._markup(options)
         if known_tools and not self._is_format_known:
             self._is_format_known = True
             _log.warning(
                 "the chat template writes tool calls in a format that is not known, so tools are "
                 "described in plain text, and calls are written in the format %r",
-                dialect.tool_format.name,
+                markup.tool_format.name,
             )
-        names = CallNames(dialect.tool_format, known_tools)
+        names = CallNames(markup.tool_format, known_tools)
         schema_text = self._schema_text(response, choice, options) if has_messages else ""
         is_behind_freeform = self._is_behind_freeform(schema_text, options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools if tool.is_described],
-            tool_format=dialect.tool_format,
+            tool_format=markup.tool_format,
             names=names,
             # The chat template describes tools in the model's own format only.
-            native_tools=dialect.tool_format == self._native_format,
+            native_tools=markup.tool_format == self._native_format,
             schema_text="" if is_behind_freeform else schema_text,
             variables=options.chat_template_kwargs,
             continues=options.continue_final_message,
@@ -199,7 +201,7 @@ class Preparation:
         if options.exact_choices:
             self.caches.check_scoring(len(prompt_ids))
         with self.tokenizer_lock:
-            markers = reasoning_delimiters(options, dialect)
+            markers = reasoning_delimiters(options, markup)
             tokenizer = self.loaded.tokenizer
             opened = next((pair for pair in markers if is_open(tokenizer, prompt_ids, pair)), None)
         max_tokens = options.token_limit
@@ -215,7 +217,7 @@ class Preparation:
             response,
             choice,
             options,
-            dialect,
+            markup,
             has_tools=bool(known_tools),
             open_reasoning=opened,
             freeform=freeform,
@@ -229,6 +231,8 @@ class Preparation:
                 option="sampler",
                 hint="Leave out the sampler, or the option temperature of the rules.",
             )
+        if options.confidence is None and response.is_enumeration and hooks.sampler is None:
+            options = options.model_copy(update={"confidence": True})
         guard = None
         if answer.machine is not None:
             guard = job.run(partial(_first_guard, answer.machine, self.vocabulary, max_tokens))
@@ -252,17 +256,17 @@ class Preparation:
             repeat=repeat if options.max_retries else not_repeatable,
         )
 
-    def _dialect(self, options: GenerationOptions) -> Dialect:
+    def _markup(self, options: GenerationOptions) -> ModelMarkup:
         """Return how tools and reasoning are written in the prompt and in the answer."""
         if options.tool_format is None and options.tool_delimiters is None:
-            return self._default_dialect
-        tokenizer, tool_format = self.loaded.tokenizer, self._default_dialect.tool_format
+            return self._default_markup
+        tokenizer, tool_format = self.loaded.tokenizer, self._default_markup.tool_format
         with self.tokenizer_lock:
             if options.tool_format is not None:
                 tool_format = format_of(tokenizer, options.tool_format)
             if options.tool_delimiters is not None:
                 tool_format = tool_format.with_delimiters(*options.tool_delimiters)
-            return Dialect(tool_format, reasoning_of(tokenizer, tool_format))
+            return ModelMarkup(tool_format, reasoning_of(tokenizer, tool_format))
 
     def _is_behind_freeform(self, schema_text: str, options: GenerationOptions) -> bool:
         """Whether the message behind a freeform answer describes the response format.
@@ -362,6 +366,23 @@ def _sources(prompt: Prompt | EncodedPrompt, options: GenerationOptions) -> dict
             texts = [part.text for part in message.content if isinstance(part, TextContent)]
             return {**sources, _PROMPT: "\n".join(texts)}
     return sources
+
+
+def _excluded_arguments(
+    prompt: Prompt | EncodedPrompt,
+    rejected: Sequence[RejectedAnswer],
+    choice: ToolChoice,
+    options: GenerationOptions,
+) -> Mapping[str, Sequence[Any]]:
+    """Return the arguments of rejected and of answered calls, by the tool's name."""
+    excluded = excluded_arguments(rejected)
+    allowed = options.allow_repeated_calls
+    if allowed in (None, True) or not choice.may_call or isinstance(prompt, EncodedPrompt):
+        return excluded
+    names = () if isinstance(allowed, bool) else allowed
+    answered = answered_arguments(to_interactions(prompt)).items()
+    more = {name: arguments for name, arguments in answered if name not in names}
+    return {name: [*excluded.get(name, ()), *more.get(name, ())] for name in {**excluded, **more}}
 
 
 def _first_guard(machine: StateMachine, vocabulary: Vocabulary, max_tokens: int) -> Guard:

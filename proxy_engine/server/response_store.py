@@ -11,56 +11,47 @@ from pydantic_core import to_json
 
 _MAX_BYTES = 256 << 20
 
-Item: TypeAlias = dict[str, Any]
+ConversationItem: TypeAlias = dict[str, Any]
 """An item of a conversation. Stored items are never changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response as it was sent, and the conversation up to its end.
+    """The conversation up to the end of a response.
 
     Attributes:
-        body: The response as JSON.
         items: The items of the conversation.
-        outputs: The number of those at the end that are its own output.
-        items_bytes: The size of all items as JSON.
+        outputs: The number of items at the end that are the response's own output.
+        size: The size of all items as JSON, in bytes.
     """
 
-    body: bytes
-    items: tuple[Item, ...] = ()
+    items: tuple[ConversationItem, ...] = ()
     outputs: int = 0
-    items_bytes: int = 0
+    size: int = 0
 
     @classmethod
     def after(
         cls,
         earlier: StoredResponse | None,
-        body: bytes,
-        inputs: Sequence[Item],
-        outputs: Sequence[Item],
+        inputs: Sequence[ConversationItem],
+        outputs: Sequence[ConversationItem],
     ) -> StoredResponse:
         """Return a response that continues the conversation of an earlier one.
 
         Args:
             earlier: The earlier response; ``None`` for a new conversation.
-            body: The response as JSON.
             inputs: The new items before its output.
             outputs: The items of its output.
         """
-        before = cls(b"") if earlier is None else earlier
+        before = earlier or cls()
         added = (*inputs, *outputs)
-        size = before.items_bytes + sum(len(to_json(item)) for item in added)
-        return cls(body, (*before.items, *added), len(outputs), size)
+        size = before.size + sum(len(to_json(item)) for item in added)
+        return cls((*before.items, *added), len(outputs), size)
 
     @property
-    def own_items(self) -> tuple[Item, ...]:
+    def own_items(self) -> tuple[ConversationItem, ...]:
         """The items of its output."""
         return self.items[len(self.items) - self.outputs :]
-
-    @property
-    def size(self) -> int:
-        """The size of everything stored, as JSON."""
-        return len(self.body) + self.items_bytes
 
 
 class ResponseStore:
@@ -73,7 +64,7 @@ class ResponseStore:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._responses: dict[str, StoredResponse] = {}
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, ConversationItem] = {}
         self._lock = threading.Lock()
         self.stored_bytes = 0
         """The size of everything stored, as JSON."""
@@ -87,7 +78,7 @@ class ResponseStore:
         """Return the response of that id; ``None`` if it is not stored."""
         return self._responses.get(id)
 
-    def item(self, id: str) -> Item | None:
+    def item(self, id: str) -> ConversationItem | None:
         """Return the item of that id; ``None`` if no stored response has it in its output."""
         return self._items.get(id)
 
@@ -98,18 +89,10 @@ class ResponseStore:
             self._items |= {item["id"]: item for item in response.own_items}
             self.stored_bytes += response.size
             while len(self._responses) > self._capacity or self.stored_bytes > _MAX_BYTES:
-                self._remove(next(iter(self._responses)))
+                self._drop(next(iter(self._responses)))
 
-    def remove(self, id: str) -> bool:
-        """Remove a response; return whether it was stored."""
-        with self._lock:
-            return self._remove(id)
-
-    def _remove(self, id: str) -> bool:
-        response = self._responses.pop(id, None)
-        if response is None:
-            return False
+    def _drop(self, id: str) -> None:
+        response = self._responses.pop(id)
         self.stored_bytes -= response.size
         for item in response.own_items:
             self._items.pop(item["id"], None)
-        return True

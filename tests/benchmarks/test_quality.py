@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from quality import main
 from quality_arms import ARMS, MAIN_ARMS
-from quality_outcomes import Outcome, append_outcomes, expected_matches, read_outcomes
+from quality_outcomes import Outcome, append_outcomes, read_outcomes
 from quality_parsing import coerced, is_valid, parsed_strictly, repaired
+from quality_prompts import prompt_of
 from quality_scores import MEASURES, difference, score
 from quality_tasks import TASKS, Record, make_records
 from quality_tasks.base import is_equal
 from quality_tasks.calls import compare_calls
 
-from proxy_engine import Particle
 from state_machines import JsonSchemaStateMachine
 
 COUNT = 48
@@ -191,15 +191,6 @@ def test_paired_difference_is_narrower_than_independent_intervals() -> None:
     assert found.high - found.low < (mine.high - theirs.low) - (mine.low - theirs.high)
 
 
-def test_expected_matches_are_sums_of_probabilities() -> None:
-    record = make_records("quotes", 0, 1)[0]
-    particles = [
-        Particle("", record.gold, 0.0, 0.75),
-        Particle("", {"sentence": "something else"}, 0.0, 0.25),
-    ]
-    assert expected_matches(record, particles) == {"sentence": 0.75, "": 0.75}
-
-
 def test_interrupted_files_can_be_continued(tmp_path: Path) -> None:
     file = tmp_path / "outcomes.jsonl"
     append_outcomes(file, ARM[:1])
@@ -224,6 +215,16 @@ def test_check_finds_contradictions(calculation: str, answer: int, reason: str) 
     assert record.check is not None
     with pytest.raises(ValueError, match=reason) if reason else nullcontext():
         record.check({"calculation": calculation, "answer": answer})
+
+
+def test_text_of_an_extraction_does_not_name_the_fields() -> None:
+    for record in make_records("extraction", 0, 8):
+        text, behind = prompt_of(record, "text"), prompt_of(record, "instruction")
+        assert record.question.startswith(f"{text}\n\nExtract")
+        assert "Extract" not in text
+        line = f"Extract {', '.join(record.gold)} from this text as JSON:"
+        assert behind == f"{line}\n\n{text}"
+    assert not ARMS["ours-text"].runs("calls")
 
 
 def test_main_arms_have_the_same_prompt() -> None:

@@ -65,7 +65,6 @@ KINDS: dict[str, dict[str, Any]] = {
         "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=6),
     },
     "exact choices": {"response_format": Color, "exact_choices": True},
-    "particles": {"response_format": RECORD, "particles": 3, "temperature": 1.0},
     "several": {"response_format": RECORD, "n": 3, "temperature": 1.0},
 }
 
@@ -90,7 +89,7 @@ def check(result: Any, kind: str, max_tokens: int) -> None:
         assert usage.completion_tokens == len(answer.token_ids) <= max_tokens
         # The freeform answer and the message.
         assert ASKED_TOKENS <= usage.reasoning_tokens < usage.completion_tokens
-        if kind in ("schema", "reasoning", "particles", "several"):
+        if kind in ("schema", "reasoning", "several"):
             assert json.loads(answer.text) == answer.parsed
         if kind == "tool":
             assert answer.tool_calls

@@ -20,10 +20,9 @@ from proxy_engine import CacheOptions, InferenceEngine
 from proxy_engine.distributed import follower as follower_module
 from proxy_engine.distributed import leader as leader_module
 from proxy_engine.distributed import leader as leading
-from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel, Message
+from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel, RankMessage
 from proxy_engine.distributed.follower import Follower, follow
 from proxy_engine.distributed.leader import Leader
-from proxy_engine.engine import core
 from proxy_engine.errors import DistributedError
 from proxy_engine.prompt_cache.layers import flat
 from proxy_engine.replication import Replica, ReplicatedList, replicated
@@ -44,7 +43,7 @@ class NearChannel(LeaderChannel):
     def drain(self) -> None:
         last, self._last = self._last, None
         if last is not None:
-            assert self._follower.perform(Message.decode(last)) is None
+            assert self._follower.perform(RankMessage.decode(last)) is None
 
 
 class Pair:
@@ -73,7 +72,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Any:
         pair = Pair(stack)
         monkeypatch.setattr(leader_module, "broadcast", pair.send)
         monkeypatch.setattr(follower_module, "broadcast", pair.receive)
-        monkeypatch.setattr(core, "lead_or_follow", lambda _: pair.leader)
+        monkeypatch.setattr(leader_module, "lead_or_follow", lambda _: pair.leader)
         session = SimpleNamespace(group=mx.distributed.init())
         monkeypatch.setattr(leading, "join", lambda: session)
         yield pair
@@ -150,7 +149,7 @@ def refuse(objects: list[Any]) -> None:
 class ScriptedChannel(FollowerChannel):
     """Delivers messages that are known in advance; then rank 0 has ended, or is silent."""
 
-    def __init__(self, *messages: Message, ends: bool = True) -> None:
+    def __init__(self, *messages: RankMessage, ends: bool = True) -> None:
         self._messages = [message.encode() for message in messages]
         self._ends = ends
 
@@ -162,13 +161,13 @@ class ScriptedChannel(FollowerChannel):
         return None
 
 
-REFUSE = Message(f"{refuse.__module__}.{refuse.__qualname__}", [[]])
-FAILED = Message(has_failed=True)
-IDLE = Message()
+REFUSE = RankMessage(f"{refuse.__module__}.{refuse.__qualname__}", [[]])
+FAILED = RankMessage(has_failed=True)
+IDLE = RankMessage()
 
 
 @pytest.mark.parametrize("messages", [[], [IDLE], [REFUSE, FAILED, IDLE], [REFUSE]])
-def test_follower_accepts_what_fails_on_rank_0_as_well(messages: list[Message]) -> None:
+def test_follower_accepts_what_fails_on_rank_0_as_well(messages: list[RankMessage]) -> None:
     follow(ScriptedChannel(*messages), mx.distributed.init())
 
 
@@ -188,8 +187,8 @@ def test_operation_that_fails_on_one_rank_ends_the_run(
 
 
 def test_leader_reports_an_operation_that_fails(pair: Pair) -> None:
-    sent: list[Message] = []
-    pair.channel.send = lambda text: sent.append(Message.decode(text))  # type: ignore[method-assign]
+    sent: list[RankMessage] = []
+    pair.channel.send = lambda text: sent.append(RankMessage.decode(text))  # type: ignore[method-assign]
     given = ReplicatedList()
     given.replica = Replica(pair.leader, 1)
     with pytest.raises(ValueError, match="refused"):

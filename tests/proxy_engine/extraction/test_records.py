@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from PIL import Image
 
-from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError
+from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError, TextContent
 from proxy_engine.extraction.inputs import Content
 from proxy_engine.extraction.records import RecordReader, write_prompt
 from proxy_engine.extraction.sources import files_in
@@ -54,6 +54,19 @@ def test_record_may_lack_one_of_text_and_image(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["", " \n", "\u200b", "\ufeff\u00a0", "\0\x85\u2028", "\u202e\u2066"]
+)
+def test_text_without_visible_characters_is_refused(text: str) -> None:
+    with pytest.raises(RecordError, match=r"is empty|no visible characters"):
+        RecordReader().read(text)
+
+
+@pytest.mark.parametrize("text", [".", "\ufeff0", "\ue000", "\U0001fae9", "\u0301"])
+def test_text_with_a_visible_character_is_read(text: str) -> None:
+    assert RecordReader().read(text).text == text
+
+
+@pytest.mark.parametrize(
     ("value", "message"),
     [
         ("none.png", "No such file"),
@@ -75,10 +88,14 @@ def test_images_for_a_text_model_end_the_run(tiny_engine: InferenceEngine, path:
 
 def test_prompt_has_images_before_the_text(path: Path) -> None:
     content = RecordReader(image="photo").read({"text": "x", "photo": str(path)})
-    prompt: Any = write_prompt(None, ("shop", "total"), True, None, content)
-    image, text = prompt.content
-    assert image == content.images[0]
-    assert text.text == "Extract shop, total from this text and image as JSON:\n\nx"
+    prompt: Any = write_prompt("Read:", None, content)
+    assert list(prompt.content) == [content.images[0], TextContent("Read:\n\nx")]
+
+
+def test_prompt_of_a_text_without_an_instruction_is_the_text(path: Path) -> None:
+    assert write_prompt(None, None, Content(" x\n")) == " x\n"
+    images: Any = write_prompt(None, None, RecordReader(image="photo").read({"photo": path}))
+    assert [type(part) for part in images.content] == [ImageContent]
 
 
 def test_link_to_a_parent_directory_is_not_followed(tmp_path: Path) -> None:

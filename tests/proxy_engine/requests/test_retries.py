@@ -217,7 +217,6 @@ def test_tool_loop_runs_accepted_calls_alone(roomy_engine: InferenceEngine) -> N
     ("options", "response_format"),
     [
         ({"n": 2, "temperature": 1.0}, Never),
-        ({"particles": 2, "temperature": 1.0}, Never),
         ({}, Structured("answer", grammar=JsonSchemaStateMachine(True))),
     ],
 )

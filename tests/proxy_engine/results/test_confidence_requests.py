@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from proxy_engine import InferenceEngine
+from proxy_engine import Choice, InferenceEngine
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine
 from state_machines.root import Marker, Series, Structured
 
@@ -37,37 +37,17 @@ class Lamp(BaseModel):
     level: int = Field(ge=0, le=3)
 
 
-def weighted(engine: InferenceEngine, **more: Any) -> Any:
-    return engine.generate("Lamp?", temperature=1.0, particles=4, seed=3, max_tokens=96, **more)
-
-
-def test_confidences_of_a_typed_answer_are_shares_of_its_particles(
+def test_parts_of_a_composition_have_the_probabilities_of_their_choices(
     roomy_engine: InferenceEngine,
 ) -> None:
-    result = weighted(roomy_engine, response_format=Lamp)
-    answers = [(json.loads(one.text), one.probability) for one in result.particles]
-    own = json.loads(result.text)
-    expected = {
-        "": sum(share for answer, share in answers if answer == own),
-        "/on": sum(share for answer, share in answers if answer["on"] is own["on"]),
-        "/level": sum(share for answer, share in answers if answer["level"] == own["level"]),
-    }
-    assert result.confidences() == pytest.approx(expected)
-    assert result.confidence("/on") == pytest.approx(expected["/on"])
-
-
-def test_parts_of_a_composition_are_compared_by_name(roomy_engine: InferenceEngine) -> None:
     answer = Series(
         Structured("word", grammar=ChoiceStateMachine(["cat", "catfish", "dog"])),
         Marker("word", ": "),
         Structured("flag", grammar=JsonSchemaStateMachine({"type": "boolean"}), reader=json.loads),
     )
-    result = weighted(roomy_engine, response_format=answer)
-    found = result.confidences()
-    for name in ("word", "flag"):
-        same = [one for one in result.particles if one.parsed[name] == result.parsed[name]]
-        assert found[f"/{name}"] == pytest.approx(sum(one.probability for one in same))
-    exact = weighted(roomy_engine, response_format=answer, exact_choices=True)
+    exact = roomy_engine.generate(
+        "Lamp?", answer, exact_choices=True, temperature=1.0, seed=3, max_tokens=96
+    )
     shares = [choice.chosen.probability for choice in exact.scored_choices]
     assert [exact.confidence(f"/{name}") for name in ("word", "flag")] == pytest.approx(shares)
 
@@ -125,6 +105,26 @@ def test_value_whose_beginning_was_sampled_has_no_confidence(roomy_engine: Infer
     )
     assert result.scored_choices
     assert result.confidences() == {}
+
+
+@pytest.mark.parametrize(
+    "response_format", [Choice(["cat", "catfish", "dog"]), Literal["yes", "no"], bool]
+)
+def test_enumerations_have_a_confidence_without_options(
+    roomy_engine: InferenceEngine, response_format: Any
+) -> None:
+    options: Any = {"temperature": 1.0, "seed": 5, "max_tokens": 30}
+    result = roomy_engine.generate("x", response_format, **options)
+    recorded = roomy_engine.generate("x", response_format, confidence=True, **options)
+    confidence = result.confidence()
+    assert confidence is not None
+    assert 0 < confidence < 1
+    assert result.confidences() == recorded.confidences()
+    product = math.exp(sum(filter(None, result.token_logprobs)))
+    assert confidence == pytest.approx(product)
+    off = roomy_engine.generate("x", response_format, confidence=False, **options)
+    assert off.confidence() is None
+    assert off.text == result.text
 
 
 def test_exactly_scored_tools_have_confidences(roomy_engine: InferenceEngine) -> None:

@@ -14,6 +14,7 @@ import pydantic
 import pytest
 
 from proxy_engine import (
+    CutShort,
     FileContent,
     ImageContent,
     Interaction,
@@ -36,6 +37,7 @@ class Answered:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str = ""
     finish_reason: str = "stop"
+    cut_short: CutShort | None = None
 
     def to_interaction(self) -> Interaction:
         return Interaction(
@@ -89,29 +91,18 @@ both = pytest.mark.parametrize("is_async", [False, True])
 
 
 @both
-def test_repeated_call_is_not_run_again_and_says_so(is_async: bool) -> None:
-    runs: list[dict[str, Any]] = []
+def test_repeated_calls_of_an_answer_are_run(is_async: bool) -> None:
+    """Whether an answer may repeat a call is an option of the request."""
+    runs: list[int] = []
 
-    def pay(**arguments: Any) -> object:
-        runs.append(arguments)
-        return "paid" if arguments["n"] == 1 else arguments
+    def roll() -> int:
+        runs.append(len(runs))
+        return len(runs)
 
-    def fail() -> None:
-        runs.append({})
-        raise LookupError("sunk")
-
-    tools = [Tool("pay", function=pay, parameters={"type": "object"}), fail]
-    asked = [{"n": 1, "to": "A"}, {"to": "A", "n": 1}, {"n": 2}, {"n": 2}]
-    script = Script([*(call("pay", **each) for each in asked), call("fail"), call("fail")])
-    script.answers.append(Answered("Done."))
-    done = run(script, "Pay.", tools, is_async=is_async)
-    assert runs == [asked[0], asked[2], {}]
-    results = [turn for turn in done.conversation if turn.role.value == "tool"]
-    note = "This call was made before, so it was not run again."
-    assert [turn.text for turn in results[:2]] == ["paid", f"{note} Its result: paid"]
-    assert json.loads(results[3].text) == {"note": note, "result": {"n": 2}}
-    assert [turn.metadata.get("is_repeated", False) for turn in results] == [False, True] * 3
-    assert results[5].metadata["is_error"] is True
+    script = Script([call("roll"), call("roll"), Answered("Done.")])
+    done = run(script, "Roll twice.", [roll], is_async=is_async)
+    results = [turn.text for turn in done.conversation if turn.role.value == "tool"]
+    assert (results, runs) == (["1", "2"], [0, 1])
 
 
 @both
@@ -204,6 +195,34 @@ def test_cancelled_answer_runs_no_tools(is_async: bool) -> None:
     done = run(Script([cancelled]), "?", [add], is_async=is_async)
     assert len(done.conversation) == 2
     assert [pending.name for pending in done.pending] == ["add"]
+
+
+@both
+@pytest.mark.parametrize(
+    ("pointer", "complete"),
+    [("/tool_calls/1/arguments/x", 1), ("/tool_calls/0", 0), ("/tool_calls/1/name", 1), ("", 0)],
+)
+def test_call_that_a_limit_cut_short_is_not_run(
+    is_async: bool, pointer: str, complete: int
+) -> None:
+    runs: list[int] = []
+
+    def pay(x: int) -> str:
+        runs.append(x)
+        return "paid"
+
+    calls = [ToolCall(str(x), "own" if x == 2 else "pay", {"x": x}) for x in range(3)]
+    cut = Answered("", calls, finish_reason="length", cut_short=CutShort(pointer, "max_tokens"))
+    # The same call is the model's own later.
+    script = Script([cut, call("pay", x=1), Answered("Done.")])
+    done = run(script, "?", [pay, Tool("own")], is_async=is_async)
+    assert runs == [*range(complete), 1]
+    results = [turn for turn in done.conversation if turn.role.value == "tool"]
+    assert [turn.metadata.get("is_error", False) for turn in results] == [
+        *[False] * complete, *[True] * (3 - complete), False
+    ]  # fmt: skip
+    assert "cut short" in json.loads(results[complete].text)["error"]
+    assert (done.result.text, done.pending) == ("Done.", ())
 
 
 @pytest.mark.parametrize(
