@@ -110,7 +110,8 @@ def add_option_flags(
 ) -> None:
     """Add a flag for each of some options of a model, such as ``--max-tokens N``.
 
-    A flag accepts the named values of its option only; that of a Boolean has no value.
+    A flag accepts the named values of its option only; that of a Boolean has no value, and of one
+    that is on by default a negation.
     """
     for name in names:
         field = model.model_fields[name]
@@ -119,6 +120,8 @@ def add_option_flags(
         shape: Flag = {"choices": texts} if texts else {"metavar": name.rpartition("_")[2].upper()}
         if bool in kinds:
             shape = {"action": "store_const", "const": True}
+            if field.default is True:
+                shape = {"action": argparse.BooleanOptionalAction}
         elif int in kinds or float in kinds:
             shape = (
                 {"type": int, "metavar": "N"} if int in kinds else {"type": float, "metavar": "X"}

@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from state_machines import StateMachine
     from state_machines.root import Part
 
-    from ..answers.response_format import JsonSchema, MachineSource, OuterFormat
+    from ..answers.response_format import JsonSchema, OuterFormat
+    from ..text_formats import TextFormat
 
     T = TypeVarWithDefault("T", default=Any)
     Format: TypeAlias = (
-        TypeAdapter[T] | JsonSchema | StateMachine | MachineSource | OuterFormat | Part | None
+        TypeAdapter[T] | TextFormat[T] | JsonSchema | StateMachine | OuterFormat | Part | None
     )
-    """The response formats that are no types. Without a ``TypeAdapter``, ``T`` is ``Any``."""
+    """The response formats that are no types. ``T`` is ``Any`` except for a ``TypeAdapter`` and a
+    ``TextFormat``."""
 
 C = TypeVar("C", bound=type)
 
