@@ -118,6 +118,9 @@ def generate_step(
             raise InvalidOptionError("a machine requires the tokenizer", option="tokenizer")
         constraint = _constraint(SequenceOptions((), max_tokens), masks)
     else:
+        # Deferred: it imports transformers, which made the tokenizer.
+        from mlx_lm.tokenizer_utils import TokenizerWrapper  # noqa: PLC0415
+
         if not isinstance(tokenizer, TokenizerWrapper):
             tokenizer = TokenizerWrapper(tokenizer)
         vocabulary = _checked_vocabulary(vocabulary, tokenizer, width)
