@@ -162,15 +162,6 @@ class PassOutput:
             found.append(self.at(row, length - 1))
         return found
 
-    def behind_rows(self) -> mx.array:
-        """Return the logits of all tokens behind the last token of each row.
-
-        Returns:
-            Shape (rows, vocabulary).
-        """
-        inputs = self._hidden[:, -1]
-        return inputs if self._layer is None else self._layer.logits(inputs)
-
     def states(self, row: int, length: int) -> RowStates:
         """Return the hidden states of a row.
 

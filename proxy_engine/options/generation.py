@@ -228,9 +228,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
-    confidence: bool = False
+    confidence: bool | None = None
     """Whether the probability of each sampled token among the allowed ones is recorded, from which
-    `result.confidences()` has the probability of every value."""
+    `result.confidences()` has the probability of every value. `None`: if the whole answer is a
+    choice, an enumeration or a Boolean."""
     additional_properties: AdditionalProperties = "closed"
     """`closed`: objects have the properties that the schema of the response format or tool lists,
     and no others where it says nothing about them. `schema`: they may have others."""
