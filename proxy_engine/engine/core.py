@@ -91,6 +91,7 @@ class EngineCore:
         if not load_options.wired_memory:
             leave_unwired()
         self.worker = worker
+        self.is_distributed = load_options.distributed
         self.media = options.media or MediaOptions()
         started = time.perf_counter()
         self.loaded = loaded = _loaded(worker, model, tokenizer, options.on_progress, load_options)

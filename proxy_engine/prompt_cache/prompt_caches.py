@@ -13,7 +13,6 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError
-from ..replication import replicated
 from .disk.disk_cache import DiskCache
 from .files import model_identity, read_cache, write_cache
 from .format import is_by_token
@@ -367,12 +366,10 @@ class PromptCaches:
         }
 
 
-@replicated()
 def _quantize(cache: list[Any], start: int, group_size: int, bits: int | None) -> None:
     quantize_cache(cache, start, group_size, bits)
 
 
-@replicated(creates=True)
 def _fresh_cache(model: Module, max_kv_size: int | None) -> list[Any]:
     """Return an empty cache.
 
