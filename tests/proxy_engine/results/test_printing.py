@@ -51,7 +51,7 @@ def test_repr_fits_two_lines_and_str_is_the_text(
         ToolRun(result, (turn,) * 9, 2, calls),
         turn,
         *calls,
-        Tool("name", text, {"type": "object", "properties": dict.fromkeys(names, {})}),
+        Tool("name", text, {"type": "object", "properties": {name: {} for name in names}}),
         segment,
         transcript,
         ExtractedRecord(3, {"text": text}, {"a": text}, cut_short=cut),
