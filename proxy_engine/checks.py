@@ -62,6 +62,29 @@ def short_repr(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+_SUMMARY_LENGTH = 160
+"""Two lines of a terminal."""
+
+
+def summary(value: object, text: str, **facts: object) -> str:
+    """Return a ``repr`` of at most two lines, for objects with many fields.
+
+    Args:
+        value: The object.
+        text: Its text, which is cut to the space that the facts leave.
+        facts: Further facts. Those that are ``None`` or empty are left out.
+    """
+    name = type(value).__name__
+    shown = [
+        f"{key}={short_repr(fact, 40)}"
+        for key, fact in facts.items()
+        if fact is not None and fact != "" and fact != ()
+    ]
+    room = _SUMMARY_LENGTH - len(name) - len(", ".join(["", *shown])) - 2
+    whole = f"{name}({', '.join([short_repr(text, max(room, 20)), *shown])})"
+    return whole if len(whole) <= _SUMMARY_LENGTH else f"{whole[: _SUMMARY_LENGTH - 2]}…)"
+
+
 # What pydantic's messages say before the problem; the value's name takes its place.
 _SUBJECT = re.compile(r"^(Value error,|Input|List|Tuple|Set|String|Dictionary) ")
 
