@@ -84,7 +84,7 @@ def _extract(options: argparse.Namespace) -> int:
         check_schema(extraction.answers)
     options.inputs += [] if options.input is None else [options.input]
     if has_ray:
-        # Deferred: it imports Ray.
+        # Deferred: other runs need none of it.
         from .extract_ray import run_on_ray  # noqa: PLC0415
 
         return run_on_ray(options, response_format, settings, requests, engine)
@@ -100,7 +100,7 @@ def _extract(options: argparse.Namespace) -> int:
 def _is_single(options: argparse.Namespace, settings: ExtractionOptions) -> bool:
     """Whether the output is the answer to one text or image, and has no rows."""
     output = settings.output or ""
-    has_rows = settings.resume or settings.columns or settings.quotes or options.html
+    has_rows = settings.resume or options.columns or settings.quotes or options.html
     return not (
         len(options.inputs) > 1
         or any(map(is_directory, options.inputs))

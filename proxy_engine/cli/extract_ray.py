@@ -11,15 +11,14 @@ from typing import Any
 
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.options import ExtractionOptions
-from ..extraction.progress import is_terminal, showing_bar
+from ..extraction.progress import ExtractionProgress, is_terminal, showing_bar
 from ..extraction.records import RecordReader
 from ..extraction.run import extraction_of
 from ..integrations.ray import files
-from ..integrations.ray.actors import ActorSettings
-from ..integrations.ray.datasets import actor_settings, engine_arguments
-from ..integrations.ray.run import connected, run_parts
+from ..integrations.ray.actors import ActorSettings, engine_arguments
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError
+from .extract_records import problems
 
 _SECONDS_BETWEEN_LINES = 30
 # They change how answers are computed, and not which ones.
@@ -48,14 +47,12 @@ def run_on_ray(
     """
     if settings.output is None or len(options.inputs) != 1:
         raise CommandLineError("--ray requires one directory or file, and --output")
-    actors = actor_settings(
-        ActorSettings(
-            response_format,
-            RecordReader(settings.text, "image", requires_image=False),
-            settings,
-            engine_arguments(options.model, arguments),
-            requests,
-        )
+    actors = ActorSettings(
+        response_format,
+        RecordReader(settings.text, "image", requires_image=False),
+        settings,
+        engine_arguments(options.model, arguments),
+        requests,
     )
     answers = extraction_of(response_format, settings, requests).answers
     source, output = files.Location.of(options.inputs[0]), files.Location.of(settings.output)
@@ -67,6 +64,11 @@ def run_on_ray(
         raise CommandLineError(f"{source.shown!r} has no files")
     parts = files.parts_of(found)
     files.check_tables(source, parts, actors.reader, answers)
+    # Deferred: they import Ray.
+    from ..integrations.ray.datasets import actor_settings  # noqa: PLC0415
+    from ..integrations.ray.run import connected, run_parts  # noqa: PLC0415
+
+    actors = actor_settings(actors)
     directory = files.OutputDirectory(output)
     names = directory.open(
         _manifest(answers, options.schema, actors, found), is_resumed=settings.resume
@@ -96,7 +98,7 @@ def run_on_ray(
         )
         for done, one in enumerate(running, start=1):
             counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
-            advance(bool(one.failed))
+            advance(bool(one.failed), bool(one.cut_short))
             # Jobs of a cluster have no terminal.
             is_due = time.monotonic() - reported >= _SECONDS_BETWEEN_LINES
             if is_due and not (is_bar_shown or options.quiet):
@@ -109,8 +111,9 @@ def run_on_ray(
             f"{counts.rows:,} rows in {seconds:.1f} s: {counts.completion_tokens:,} completion "
             f"tokens ({counts.completion_tokens / seconds:.1f} tokens/s)"
         )
-    if counts.failed:
-        to_stderr(f"proxy-engine: {counts.failed:,} of {counts.rows:,} rows failed")
+    outcome = ExtractionProgress(counts.rows, counts.failed, None, counts.cut_short)
+    if outcome.has_problems:
+        to_stderr(f"proxy-engine: {problems(outcome, 'row')}")
     return 1 if counts.failed else 0
 
 

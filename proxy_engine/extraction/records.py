@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -221,22 +221,17 @@ def _name(field: Field | None) -> str | None:
 
 
 Instruction: TypeAlias = str | Callable[[Any], str]
-"""The instruction to the model, or a function of the record that returns it."""
+"""The text that precedes that of a record in its prompt, or a function of the record."""
 
 
-def write_prompt(
-    instruction: Instruction | None,
-    properties: Sequence[str],
-    is_json: bool,
-    record: Any,
-    content: Content,
-) -> Prompt:
+def write_prompt(instruction: Instruction | None, record: Any, content: Content) -> Prompt:
     """Return the prompt of a record: the images, the instruction and the text.
 
+    Without an instruction and images it is the text, as ``generate`` takes it, so that both have
+    the same answers.
+
     Args:
-        instruction: The instruction; ``None`` for one that names the properties.
-        properties: The names of the answer's properties; empty if answers are no objects.
-        is_json: Whether answers are JSON.
+        instruction: The instruction; ``None`` for none.
         record: The record.
         content: Its content.
 
@@ -244,25 +239,15 @@ def write_prompt(
         RecordError: The instruction is a function that raises, or returns no text.
     """
     if callable(instruction):
-        text = called("instruction", instruction, record)
-        if not isinstance(text, str):
-            raise RecordError(f"instruction(record) should be a text, not {short_repr(text)}")
+        given = called("instruction", instruction, record)
+        if not isinstance(given, str):
+            raise RecordError(f"instruction(record) should be a text, not {short_repr(given)}")
     else:
-        text = instruction or _default(properties, is_json, content)
-    if content.text.strip():
-        text = f"{text}\n\n{content.text.strip()}"
+        given = instruction or ""
+    text = "\n\n".join(part for part in (given, content.text) if part.strip())
     if not content.images:
         return text
-    return Interaction(Role.USER, [*content.images, TextContent(text)])
-
-
-def _default(properties: Sequence[str], is_json: bool, content: Content) -> str:
-    images = ("image" if len(content.images) == 1 else "images") if content.images else ""
-    source = " and ".join(filter(None, ["text" if content.text.strip() else "", images]))
-    these = "these" if source == "images" else "this"
-    if properties:
-        return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
-    return f"Answer{' with JSON' if is_json else ''} about {these} {source}:"
+    return Interaction(Role.USER, [*content.images, *([TextContent(text)] if text else [])])
 
 
 def called(name: str, function: Callable[[Any], Any], record: Any) -> Any:

@@ -35,6 +35,7 @@ from .model_checks import ModelChecks
 from .sampling import NextToken
 from .sequence import GeneratedSequence
 from .speculation.drafting import BatchDrafts
+from .speculation.drafts import Draft
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
@@ -114,11 +115,13 @@ class Batch:
     def add(self, sequence: GeneratedSequence, cache: list[Any]) -> None:
         """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
+        self._drafts.change()
         self._rows.add(sequence, cache)
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
+        self._drafts.change()
         self._rows.add_all(sequences, cache)
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
@@ -127,17 +130,11 @@ class Batch:
         Returns:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
-        self._drafts.in_flight.pop(sequence, None)
+        self._drafts.drop(sequence)
+        self._drafts.change()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
-        cache = self._rows.remove(sequence, wants_cache=wants_cache)
-        self._release()
-        return cache
-
-    def _release(self) -> None:
-        """Release the sequences, once none of them is left."""
-        if not self._rows.sequences:
-            self._drafts.clear()
+        return self._rows.remove(sequence, wants_cache=wants_cache)
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single remaining sequence to a plain one, which is faster.
@@ -153,10 +150,10 @@ class Batch:
         here concerns all sequences.
         """
         started, pass_tokens = time.perf_counter(), self._pass_tokens
-        drafts = self._drafts.in_flight
+        drafts = self._drafts.in_flight()
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
-        runs_ahead = len(sampled) == len(steps) and self._may_run_ahead()
+        runs_ahead = len(sampled) == len(steps) and not drafts and self._may_run_ahead()
         drawn: list[NextToken] = []
         for step in sampled:
             drawn += step.sampled
@@ -168,7 +165,7 @@ class Batch:
             for step in sampled:
                 step.sequence.propose((_UNREAD,))
             dispatched = time.perf_counter()
-            inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled))
+            inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled), {})
             mx.async_eval(self._draw_ahead(drawn) or inputs)
             shared.append(("dispatch", dispatched, time.perf_counter()))
         shared.append(self._read(sampled, drawn))
@@ -188,10 +185,8 @@ class Batch:
         return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
 
     def _may_run_ahead(self) -> bool:
-        """Whether to dispatch the next pass before the sampled tokens are read."""
+        """Whether to dispatch the next pass, without drafts, before the sampled tokens are read."""
         rows, may_refuse, is_at_limit = self._rows, False, True
-        if self._drafts.in_flight:
-            return False
         for sequence in rows.sequences:
             constraint = sequence.constraint
             if constraint.has_grammar:
@@ -259,7 +254,7 @@ class Batch:
                 return
         started = time.perf_counter()
         pending = {sequence: sequence.pending for sequence in sequences}
-        drafts = self._drafts.in_flight = self._drafts.make()
+        drafts = self._drafts.make()
         counts = self._token_counts(
             pending, {sequence: draft.tokens for sequence, draft in drafts.items()}
         )
@@ -273,7 +268,7 @@ class Batch:
         if drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
             self._rows.begin_trial(lengths)
         dispatched = time.perf_counter()
-        mx.async_eval(self._forward(padded_tokens(tokens), lengths))
+        mx.async_eval(self._forward(padded_tokens(tokens), lengths, drafts))
         work: Work = ("dispatch", dispatched, time.perf_counter())
         for sequence in sequences:
             sequence.timings.add_all((work,))
@@ -328,12 +323,18 @@ class Batch:
             return [1] * len(lengths)
         return lengths
 
-    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> list[mx.array]:
+    def _forward(
+        self,
+        tokens: mx.array,
+        lengths: Sequence[int],
+        drafts: Mapping[GeneratedSequence, Draft],
+    ) -> list[mx.array]:
         """Build a pass, and set each sequence's logits after its last token.
 
         Args:
             tokens: Shape (rows, longest length).
             lengths: Tokens of each row without padding.
+            drafts: The drafts whose tokens are in the pass.
 
         Returns:
             What the pass computes before logits are used, not evaluated.
@@ -346,7 +347,7 @@ class Batch:
         for sequence in sequences:
             row = sequence.row
             sequence.logits = of_rows[row]
-            draft = self._drafts.in_flight.get(sequence)
+            draft = drafts.get(sequence)
             if draft is not None:
                 first = lengths[row] - len(draft.tokens)
                 sequence.logits = output.at(row, first - 1)

@@ -212,6 +212,7 @@ class _EngineSettings(ServerSettings):
         options = self.engine_options
         allowed = options.allow_repeated_calls
         return {
+            "confidence": False,
             # Responses repeat these two.
             "temperature": options.temperature,
             "parallel_tool_calls": options.parallel_tool_calls,

@@ -41,7 +41,7 @@ class OptionOverrides(TypedDict, total=False):
     continue_final_message: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
-    confidence: bool
+    confidence: bool | None
     additional_properties: Literal["closed", "schema"]
     write_defaults: bool
     sources: Mapping[str, str] | None

@@ -231,6 +231,8 @@ class Preparation:
                 option="sampler",
                 hint="Leave out the sampler, or the option temperature of the rules.",
             )
+        if options.confidence is None and response.is_enumeration and hooks.sampler is None:
+            options = options.model_copy(update={"confidence": True})
         guard = None
         if answer.machine is not None:
             guard = job.run(partial(_first_guard, answer.machine, self.vocabulary, max_tokens))

@@ -6,12 +6,16 @@ Free of Ray: the classes are plain, and :mod:`.datasets` makes actors of them.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from state_machines.errors import ProxyError
 
+from ...checks import argument_names, short_repr
+from ...errors import InvalidOptionError
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.options import ExtractionOptions
 from ...extraction.outcomes import Outcome
@@ -20,10 +24,15 @@ from ...extraction.results import ExtractionResults, record_of
 from ...extraction.run import check_requests, extraction_of
 from ...extraction.sources import record_inputs
 from ...extraction.tables import answer_types, as_frame, rows_of
+from ...models.load_options import LoadArguments, LoadOptions
 from ...runtime import process_runtime
 
 if TYPE_CHECKING:
     from ...engine.inference_engine import InferenceEngine
+
+
+LOADING = frozenset(argument_names(LoadOptions))
+"""The names of the options of loading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,7 @@ class Extractor:
         reader: Reads the content of records.
         engine: The engine.
         completion_tokens: Tokens of all answers so far.
+        cut_short: Answers so far that a limit cut short.
 
     Raises:
         ProxyError: The engine cannot be created.
@@ -79,7 +89,7 @@ class Extractor:
             model_hint="Name a multimodal model.",
         )
         self.reader = settings.reader
-        self.completion_tokens = 0
+        self.completion_tokens = self.cut_short = 0
         self._settings = settings
         self._types = answer_types(self.extraction.answers)
         # The process belongs to the actor.
@@ -89,9 +99,10 @@ class Extractor:
         process_runtime.freeze()
 
     def counted(self, outcomes: Generator[Outcome]) -> Generator[Outcome]:
-        """Yield outcomes, and count the tokens of their answers."""
+        """Yield outcomes, and count their tokens and those that a limit cut short."""
         with contextlib.closing(outcomes):
             for outcome in outcomes:
+                self.cut_short += outcome.is_limited
                 if outcome.result is not None:
                     self.completion_tokens += outcome.result.usage.completion_tokens
                 yield outcome
@@ -158,3 +169,51 @@ def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable
     names = list(columns)
     reader.check_columns(names)
     answers.check_columns(names)
+
+
+def engine_arguments(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the engines, with absolute paths. The model is not looked for.
+
+    Args:
+        model: The model.
+        arguments: The other arguments; those that are ``None`` are left out.
+
+    Raises:
+        InvalidOptionError: An argument is invalid.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    batch_size = given.setdefault("batch_size", 8)
+    for name, value in (("model", model), ("draft_model", given.get("draft_model"))):
+        if not isinstance(value, str | os.PathLike | None):
+            raise InvalidOptionError(
+                f"{name} should be a path or a repo id, not {short_repr(value)}",
+                option=name,
+                hint="A model in memory cannot be sent to actors; save it to a directory.",
+            )
+        if value is not None:
+            given[name] = _absolute(value)
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InvalidOptionError(
+            f"batch_size should be an integer of at least 1, not {short_repr(batch_size)}",
+            option="batch_size",
+        )
+    loading = {name: given[name] for name in LOADING if name in given}
+    options = LoadOptions.of(cast(LoadArguments, loading))
+    if options.distributed:
+        raise InvalidOptionError(
+            "the actors of Ray are not ranks of a distributed run",
+            option="distributed",
+            hint="Each actor has a model of its own.",
+        )
+    if options.chat_template is not None:
+        # Read here: the file may be on this machine alone.
+        given["chat_template"] = options.chat_template
+    if options.adapter_path is not None:
+        given["adapter_path"] = _absolute(options.adapter_path)
+    return given
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a directory; a repo id as it is."""
+    found = Path(path).expanduser()
+    return str(found.absolute()) if found.is_dir() else os.fspath(path)

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Unpack, cast
 
 from state_machines import JsonSchemaStateMachine, StateMachine
 
 from ...checks import argument_names, check_names, reusable, short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
-from ...extraction.answer_format import AnswerFormat
 from ...extraction.options import ExtractionOptions
 from ...extraction.outcomes import check_one_answer
 from ...extraction.records import Field, Instruction, RecordReader
@@ -31,7 +29,7 @@ from ...options.generation import GenerationOptions
 from ...options.overrides import OptionOverrides
 from ...prompt_cache.options import CacheOptions
 from ...runtime.extras import requires_extra
-from .actors import ActorSettings, TableActor, check_columns
+from .actors import LOADING, ActorSettings, TableActor, check_columns, engine_arguments
 
 with requires_extra("ray", purpose="An extraction on Ray"):
     from ray import cloudpickle
@@ -57,6 +55,7 @@ def extract(
     image: Field | None = None,
     instruction: Instruction | None = None,
     prefix: str = "",
+    retry_cut_short: bool = True,
     concurrency: int | tuple[int, int] = 1,
     batch_size: int = 8,
     draft_model: str | os.PathLike[str] | None = None,
@@ -71,10 +70,10 @@ def extract(
     """Extract an answer from each row of a dataset, with one engine in each actor.
 
     The result is lazy, as all datasets of Ray. It has the columns of the input, a column for each
-    property of the answers, and a column ``error`` with texts, as the frames of
-    ``InferenceEngine.extract``. The types of the added columns follow from the schema alone:
-    objects with no further properties are structs; other values without a type, such as unions of
-    numbers and texts, are texts with JSON; dates are texts.
+    property of the answers, the columns ``cut_short`` and ``cut_short_at``, and a column ``error``
+    with texts, as the frames of ``InferenceEngine.extract``. The types of the added columns follow
+    from the schema alone: objects with no further properties are structs; other values without a
+    type, such as unions of numbers and texts, are texts with JSON; dates are texts.
 
     A row that fails has an error and affects no others. If an actor dies, Ray starts another one
     and repeats the blocks that were not finished. Rows have no fixed order.
@@ -86,8 +85,10 @@ def extract(
             model.
         text: The column with the text, or a function of the row, a dict.
         image: The column with an image, or a function of the row; see ``InferenceEngine.extract``.
-        instruction: The instruction to the model, or a function of the row.
+        instruction: The text that precedes that of a row in its prompt, or a function of the row.
         prefix: Text before the names of the result's columns.
+        retry_cut_short: Whether an answer that ``max_tokens`` cuts short is tried once more with
+            twice as many tokens.
         concurrency: Number of actors, or the smallest and the largest number.
         batch_size: Maximum number of rows in each forward pass of an engine.
         draft_model: A smaller model, which drafts tokens; see ``InferenceEngine``.
@@ -106,7 +107,7 @@ def extract(
         InvalidResponseFormatError: The schema is of none of the accepted kinds.
         SchemaError: The JSON Schema is refused.
     """
-    loading = {name: value for name, value in arguments.items() if name in _LOADING}
+    loading = {name: value for name, value in arguments.items() if name in LOADING}
     engine = engine_arguments(
         model,
         {
@@ -118,13 +119,15 @@ def extract(
         },
     )
     options = options_of_requests(arguments)
-    extraction = ExtractionOptions.of({"instruction": instruction, "prefix": prefix})
+    extraction = ExtractionOptions.of(
+        {"instruction": instruction, "prefix": prefix, "retry_cut_short": retry_cut_short}
+    )
     settings = actor_settings(
         ActorSettings(schema, RecordReader(text, image), extraction, engine, options)
     )
     columns = dataset.columns(fetch_if_missing=False)
     if columns is not None:
-        answers = AnswerFormat.of(schema, prefix, options)
+        answers = extraction_of(schema, extraction, options).answers
         check_columns(settings.reader, answers, columns)
     return dataset.map_batches(
         cast(Any, TableActor),
@@ -170,65 +173,17 @@ def actor_settings(settings: ActorSettings) -> ActorSettings:
     return settings
 
 
-def engine_arguments(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the engines, with absolute paths. The model is not looked for.
-
-    Args:
-        model: The model.
-        arguments: The other arguments; those that are ``None`` are left out.
-
-    Raises:
-        InvalidOptionError: An argument is invalid.
-    """
-    given = {name: value for name, value in arguments.items() if value is not None}
-    batch_size = given.setdefault("batch_size", 8)
-    for name, value in (("model", model), ("draft_model", given.get("draft_model"))):
-        if not isinstance(value, str | os.PathLike | None):
-            raise InvalidOptionError(
-                f"{name} should be a path or a repo id, not {short_repr(value)}",
-                option=name,
-                hint="A model in memory cannot be sent to actors; save it to a directory.",
-            )
-        if value is not None:
-            given[name] = _absolute(value)
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        raise InvalidOptionError(
-            f"batch_size should be an integer of at least 1, not {short_repr(batch_size)}",
-            option="batch_size",
-        )
-    loading = {name: given[name] for name in _LOADING if name in given}
-    options = LoadOptions.of(cast(LoadArguments, loading))
-    if options.distributed:
-        raise InvalidOptionError(
-            "the actors of Ray are not ranks of a distributed run",
-            option="distributed",
-            hint="Each actor has a model of its own.",
-        )
-    if options.chat_template is not None:
-        # Read here: the file may be on this machine alone.
-        given["chat_template"] = options.chat_template
-    if options.adapter_path is not None:
-        given["adapter_path"] = _absolute(options.adapter_path)
-    return given
-
-
 def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of requests among the arguments.
 
     Raises:
         InvalidOptionError: An option is unknown, its value is invalid, or ``n`` is above 1.
     """
-    known = [*argument_names(GenerationOptions), *_LOADING]
+    known = [*argument_names(GenerationOptions), *LOADING]
     check_names(arguments, known)
-    options = reusable({name: arguments[name] for name in arguments if name not in _LOADING})
+    options = reusable({name: arguments[name] for name in arguments if name not in LOADING})
     check_one_answer(GenerationOptions().override(options))
     return options
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a directory; a repo id as it is."""
-    found = Path(path).expanduser()
-    return str(found.absolute()) if found.is_dir() else os.fspath(path)
 
 
 def actor_pool(concurrency: Any, *, calls: int) -> ActorPoolStrategy:
@@ -258,6 +213,3 @@ def actor_pool(concurrency: Any, *, calls: int) -> ActorPoolStrategy:
             f"{short_repr(concurrency)}",
             option="concurrency",
         ) from error
-
-
-_LOADING = frozenset(argument_names(LoadOptions))

@@ -20,8 +20,6 @@ from proxy_engine.conversation.content import ImageContent, TextContent
 from proxy_engine.conversation.interaction import Interaction
 from proxy_engine.results.events import Finished
 
-INSTRUCTION = "Extract n, text from this image as JSON:"
-
 
 class ImageEngine(StandInEngine):
     """Answers ``{"n": number of images, "text": …}`` and records the content of each prompt."""
@@ -39,15 +37,15 @@ class ImageEngine(StandInEngine):
 
     def _item(self, index: int, prompt: Any) -> stand_in_engine.Item:
         parts = prompt.content if isinstance(prompt, Interaction) else [TextContent(prompt)]
-        *images, text = parts
-        assert all(isinstance(image, ImageContent) for image in images)
+        images = [part for part in parts if isinstance(part, ImageContent)]
+        text = "".join(part.text for part in parts[len(images) :])
         self.images.append([image.data or image.url for image in images])
-        self.texts.append(text.text)
+        self.texts.append(text)
         if b"damaged" in b"".join(image.data or b"" for image in images):
             return stand_in_engine.Item(index, error=ValueError("the image is damaged"))
-        item = super()._item(index, text.text)
+        item = super()._item(index, text)
         assert item.result is not None
-        value = {"n": len(images), "text": text.text[-20:]}
+        value = {"n": len(images), "text": text[-20:]}
         return item._replace(result=_with_value(item.result, value))
 
 
@@ -90,20 +88,20 @@ class TestOneRecord:
     @pytest.mark.parametrize(
         ("arguments", "images", "text"),
         [
-            (["--image", "red.png"], ["red"], INSTRUCTION),
+            (["--image", "red.png"], ["red"], ""),
             (
                 ["--image", "red.png", "--image", "blue.png", "note.txt"],
                 ["red", "blue"],
-                "Extract n, text from this text and images as JSON:\n\nBMW sold three cars.",
+                "BMW sold three cars.",
             ),
             (["--image", "red.png", "-", "--instruction", "Read:"], ["red"], "Read:\n\nbeside it"),
-            (["--image", "https://example.org/a.png"], ["https://example.org/a.png"], INSTRUCTION),
-            (["--image", "DATA:image/png;base64,AA"], ["DATA:image/png;base64,AA"], INSTRUCTION),
+            (["--image", "https://example.org/a.png"], ["https://example.org/a.png"], ""),
+            (["--image", "DATA:image/png;base64,AA"], ["DATA:image/png;base64,AA"], ""),
             # A text can begin like an image format.
             (
                 ["note.txt"],
                 [],
-                "Extract n, text from this text as JSON:\n\nBMW sold three cars.",
+                "BMW sold three cars.",
             ),
         ],
     )
@@ -134,7 +132,7 @@ class TestOneRecord:
         give_input(monkeypatch, content)
         assert extract(*([] if is_piped else [name]), "--quiet") == 0
         assert engines[0].images == [[content]]
-        assert engines[0].texts == [INSTRUCTION]
+        assert engines[0].texts == [""]
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -386,12 +384,11 @@ class TestRandomModel:
         assert error["file"] == "cut.png"
         assert error["type"] == "MediaError"
         assert "the PNG image is damaged or cut off" in error["message"]
-        text = INSTRUCTION.replace("n, text", "shop, paid")
         with InferenceEngine(model, on_progress=None) as engine:
             for line, name in zip(lines, files, strict=True):
                 if name in ("note.txt", "cut.png"):
                     continue
-                turn = Interaction("user", [ImageContent(path=name), TextContent(text)])
+                turn = Interaction("user", [ImageContent(path=name)])
                 single = engine.generate([turn], response_format=schema, temperature=0.0)
                 assert line == single.text
         assert len({lines[0], lines[3], lines[4]}) > 1

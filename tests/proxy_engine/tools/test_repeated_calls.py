@@ -10,7 +10,7 @@ import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from scripted_answers import ScriptedModel
 
-from proxy_engine import GenerationOptions, InferenceEngine, InvalidOptionError, Tool
+from proxy_engine import Choice, GenerationOptions, InferenceEngine, InvalidOptionError, Tool
 
 HERMES: Any = {"tool_format": "hermes", "max_tokens": 80}
 USER = {"role": "user", "content": "x"}
@@ -98,7 +98,7 @@ def test_engine_decides_for_its_tool_loops(tiny_tokenizer: TokenizerWrapper) -> 
 def test_input_of_a_custom_tool_is_not_repeated(tiny_tokenizer: TokenizerWrapper) -> None:
     text = _call("pick", '{"input": "a"}')
     model = ScriptedModel(tiny_tokenizer, dict.fromkeys(range(40), text))
-    pick = Tool.from_grammar("pick", "a|b", syntax="regex", function=str.upper)
+    pick = Tool.from_grammar("pick", Choice(["a", "b"]), function=str.upper)
     with InferenceEngine(model, tiny_tokenizer) as engine:
         run = engine.run_tools("x", [pick], max_rounds=5, **HERMES)
     inputs = [arguments["input"] for _, arguments in _runs(run)]
