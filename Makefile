@@ -13,12 +13,6 @@ BIN := $(VENV)/bin
 # The runtime and the backend; INSTALLED-NAME adds the extra NAME.
 INSTALLED := $(VENV)/.installed
 
-# MLX's CPU build contains the reference BLAS. The engine puts OpenBLAS of the extra `cpu` in front of it,
-# unless a program imports MLX first, as the tests do. So OpenBLAS of Debian is preloaded where it is
-# installed, with one thread.
-OPENBLAS := $(firstword $(wildcard /usr/lib/*-linux-gnu/openblas-pthread/libblas.so.3))
-FAST := $(if $(OPENBLAS),LD_PRELOAD=$(OPENBLAS) OPENBLAS_NUM_THREADS=1)
-
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 PYTEST_ARGS ?=
@@ -34,7 +28,6 @@ E2E_ARGS ?=
 SPECULATION_ARGS ?=
 VISION_ARGS ?=
 HOSTILE_ARGS ?=
-FAITHFULNESS_ARGS ?=
 QUALITY_ARGS ?=
 FUZZ_ARGS ?=
 COMPAT_ARGS ?=
@@ -44,7 +37,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-faithfulness bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -79,7 +72,6 @@ help:
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
-	@echo "make bench-faithfulness distance of answers to the exact distribution, and cost and gain of particles"
 	@echo "make bench-processors  loop cost of logits processors, beside llguidance's (PROCESSORS_ARGS=...)"
 	@echo "make bench-distributed  the time of a token that several ranks compute (DISTRIBUTED_ARGS=...)"
 	@echo "make bench-prompt-cache  prompt caches on disk: first token, look-ups, writes (PROMPT_CACHE_ARGS=...)"
@@ -90,18 +82,18 @@ demo: model
 	@echo "The text:   $$(cat examples/person.txt)"
 	@echo "The schema: examples/person.json"
 	@echo "The answer, token by token:"
-	@$(FAST) $(BIN)/python -m proxy_engine extract --stream \
+	@$(BIN)/python -m proxy_engine extract --stream \
 	    --schema examples/person.json examples/person.txt
 	@echo
 	@echo "To use it with OpenAI's clients, run 'make serve', and in another shell:"
 	@cat examples/ask.sh
 
 serve: $(INSTALLED)-server model
-	$(FAST) $(BIN)/python -m proxy_engine serve $(SERVE_ARGS)
+	$(BIN)/python -m proxy_engine serve $(SERVE_ARGS)
 
 # The tests of a file share fixtures, like a server, so a file runs in one process. tests/conftest.py
 # orders the files. Without bytecode, each of the interpreters that tests start would compile the package.
-TESTS := PYTHONDONTWRITEBYTECODE= $(FAST)
+TESTS := PYTHONDONTWRITEBYTECODE=
 
 test: $(INSTALLED)-dev model speech-model
 	$(TESTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
@@ -116,7 +108,7 @@ runtime-tests: $(INSTALLED)-runtimes model
 
 # Starting a cluster and its actors takes tens of seconds, so these tests are not part of `make test`.
 test-ray: $(INSTALLED)-dev $(INSTALLED)-ray model
-	$(FAST) $(BIN)/python -m pytest -m 'soak or not soak' tests/proxy_engine/integrations/ray $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'soak or not soak' tests/proxy_engine/integrations/ray $(PYTEST_ARGS)
 
 coverage: $(INSTALLED)-dev model speech-model
 	$(TESTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
@@ -141,10 +133,10 @@ docs: $(INSTALLED)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 notebooks: $(INSTALLED)-dev model speech-model
-	$(FAST) $(BIN)/python tests/support/notebook_outputs.py $(NOTEBOOKS)
+	$(BIN)/python tests/support/notebook_outputs.py $(NOTEBOOKS)
 
 screenshots: docs model $(INSTALLED)-dev
-	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/support/screenshots.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/screenshots.py
 
 bench: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/maskbench.py $(BENCH_ARGS)
@@ -165,38 +157,35 @@ bench-grammars: $(INSTALLED)-bench
 	PYTHONPATH=tests/support $(BIN)/python benchmarks/grammars.py $(GRAMMARS_ARGS)
 
 bench-e2e: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/end_to_end.py $(E2E_ARGS)
+	$(BIN)/python benchmarks/end_to_end.py $(E2E_ARGS)
 
 bench-free-texts: $(INSTALLED)-bench model
-	$(FAST) PYTHONPATH=tests/support $(BIN)/python benchmarks/free_texts.py $(FREE_TEXTS_ARGS)
+	PYTHONPATH=tests/support $(BIN)/python benchmarks/free_texts.py $(FREE_TEXTS_ARGS)
 
 bench-speculation: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/end_to_end.py --figures speculation,speculation-batch,draft-model \
+	$(BIN)/python benchmarks/end_to_end.py --figures speculation,speculation-batch,draft-model \
 	    --model 8x256 $(SPECULATION_ARGS)
 
 bench-heads: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/draft_heads.py $(HEADS_ARGS)
+	$(BIN)/python benchmarks/draft_heads.py $(HEADS_ARGS)
 
 bench-vision: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/vision.py $(VISION_ARGS)
+	$(BIN)/python benchmarks/vision.py $(VISION_ARGS)
 
 bench-hostile: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
+	$(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
 
 bench-calibration: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/calibration.py $(CALIBRATION_ARGS)
+	$(BIN)/python benchmarks/calibration.py $(CALIBRATION_ARGS)
 
 bench-quality: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)
-
-bench-faithfulness: $(INSTALLED)-bench model
-	$(FAST) PYTHONPATH=tests/support $(BIN)/python benchmarks/faithfulness.py $(FAITHFULNESS_ARGS)
+	$(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)
 
 bench-distributed: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/distributed.py $(DISTRIBUTED_ARGS)
+	$(BIN)/python benchmarks/distributed.py $(DISTRIBUTED_ARGS)
 
 bench-prompt-cache: $(INSTALLED)-bench model
-	$(FAST) $(BIN)/python benchmarks/prompt_cache_disk.py $(PROMPT_CACHE_ARGS)
+	$(BIN)/python benchmarks/prompt_cache_disk.py $(PROMPT_CACHE_ARGS)
 
 bench-processors:
 	@$(MAKE) --no-print-directory processor-figures VENV=.venv-runtimes
@@ -205,13 +194,13 @@ processor-figures: $(INSTALLED)-runtimes model
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/logits_processors.py $(PROCESSORS_ARGS)
 
 bench-ray: $(INSTALLED)-bench $(INSTALLED)-ray model
-	$(FAST) $(BIN)/python benchmarks/ray_extraction.py $(RAY_ARGS)
+	$(BIN)/python benchmarks/ray_extraction.py $(RAY_ARGS)
 
 plots: $(INSTALLED)-bench
 	$(BIN)/python benchmarks/plots.py
 
 fuzz: $(INSTALLED)-dev
-	HYPOTHESIS_PROFILE=fuzz $(FAST) $(BIN)/python -m pytest -m 'soak or not soak' \
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m 'soak or not soak' \
 	    tests/state_machines/test_invariants.py tests/state_machines/test_near_real_schemas.py $(FUZZ_ARGS)
 
 ledgers: $(INSTALLED)-dev
@@ -221,7 +210,7 @@ ledgers: $(INSTALLED)-dev
 
 # Each client is installed in an environment of its own, in the cache directory.
 compat: $(INSTALLED)-dev model
-	$(FAST) PYTHONPATH=tests/support $(BIN)/python tests/compat/run.py $(COMPAT_ARGS)
+	PYTHONPATH=tests/support $(BIN)/python tests/compat/run.py $(COMPAT_ARGS)
 
 # The libraries are installed in a temporary directory, at the versions in package.json; needs node and npm.
 READERS_ARGS ?=
@@ -235,7 +224,7 @@ release-check: $(INSTALLED)-release model
 	$(BIN)/python tests/release/release_check.py $(RELEASE_ARGS)
 
 soak: $(INSTALLED)-dev model
-	$(FAST) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
 model: $(INSTALLED)
 	@$(BIN)/python -m proxy_engine fetch-model >/dev/null

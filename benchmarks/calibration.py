@@ -7,7 +7,6 @@ questions:
 * ``values_per_token``: the same answers, ``normalized``.
 * ``exact``: ``exact_choices``; the confidence is ``result.confidence(pointer)``, of enumerations,
   Booleans and small integers only. Temperature 0.
-* ``particles``: 8 particles; the same. Temperature 1.
 
 Writes the figures and all values to a file, ``docs/plots/calibration.json`` for ``plots.py``. The
 methods that the file has already, with the same settings, are kept.
@@ -59,7 +58,6 @@ METHODS: Mapping[str, Method] = {
     "values": Method({"temperature": 0.0, "confidence": True}),
     "values_per_token": Method({"temperature": 0.0, "confidence": True}, normalized=True),
     "exact": Method({"temperature": 0.0, "exact_choices": True}, finite=True),
-    "particles": Method({"temperature": 1.0, "particles": 8}, finite=True),
 }
 """All methods by name."""
 

@@ -15,7 +15,6 @@ _TITLES = {
     "values": "confidence",
     "values_per_token": "confidence per token",
     "exact": "exact choices",
-    "particles": "8 particles",
 }
 _COLOURS = {"values": "#c1440e", "values_per_token": "#3a5a9b", "exact": "#0b6e4f"}
 _KINDS = {

@@ -1,6 +1,6 @@
 """Draw the plots of the documentation, and fill in its tables, from the files of figures.
 
-Reads the files that ``write_up.TABLES`` names, ``calibration.json`` and ``faithfulness.json`` in
+Reads the files that ``write_up.TABLES`` names, ``calibration.json`` in
 ``docs/plots``, as far as they are there. The same figures give the same files.
 """
 
@@ -18,7 +18,6 @@ import matplotlib as mpl
 from audit_plot import draw_audit
 from calibration_plot import draw_calibration
 from documents import STRING
-from faithfulness_plot import draw_faithfulness
 from grammar_plot import draw_grammars
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", type=Path, default=_DOCS, help="(%(default)s)")
     docs: Path = parser.parse_args(arguments).docs
     tables = {}
-    for name in (*TABLES, "calibration", "faithfulness"):
+    for name in (*TABLES, "calibration"):
         file = docs / "plots" / f"{name}.json"
         if not file.exists():
             continue
@@ -97,8 +96,6 @@ def _drawings(name: str, report: dict[str, Any]) -> dict[str, Figure]:
         return {"growth.svg": draw_growth(report)}
     if name == "calibration":
         return {"calibration.svg": draw_calibration(report)}
-    if name == "faithfulness":
-        return {"faithfulness.svg": draw_faithfulness(report)} if report.get("distance") else {}
     if name == "overlap":
         return {"overlap.svg": draw_overlap(report)}
     if name == "end_to_end" and report["overhead"]:

@@ -115,16 +115,16 @@ ARMS: Mapping[str, Arm] = {
         more_tokens=_THOUGHT_TOKENS + _MESSAGE_TOKENS,
     ),
     "ours-bare": Arm("the question without its request for JSON", prompt="bare"),
-    "ours-draft-first": Arm(
-        "draft first, the question without its request for JSON",
+    "ours-freeform-first": Arm(
+        "freeform first, the question without its request for JSON",
         prompt="bare",
-        options={"draft_first": {"max_tokens": _THOUGHT_TOKENS}},
+        options={"freeform_first": {"max_tokens": _THOUGHT_TOKENS}},
         more_tokens=_THOUGHT_TOKENS + _MESSAGE_TOKENS,
     ),
-    "ours-draft-first-exact-choices": Arm(
+    "ours-freeform-first-exact-choices": Arm(
         "the same, finite choices are drawn exactly",
         prompt="bare",
-        options={"draft_first": {"max_tokens": _THOUGHT_TOKENS}, "exact_choices": True},
+        options={"freeform_first": {"max_tokens": _THOUGHT_TOKENS}, "exact_choices": True},
         more_tokens=_THOUGHT_TOKENS + _MESSAGE_TOKENS,
     ),
     "ours-retries": Arm(
@@ -141,11 +141,6 @@ ARMS: Mapping[str, Arm] = {
         "temperature 1, finite choices are drawn exactly",
         prompt="task",
         options={"temperature": 1.0, "exact_choices": True},
-    ),
-    "ours-particles-8": Arm(
-        "temperature 1, 8 particles",
-        prompt="task",
-        options={"temperature": 1.0, "particles": 8},
     ),
 }
 """All arms by name."""

@@ -7,16 +7,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from quality_runner import Answer, value_of
-from quality_tasks import Record
+from quality_runner import Answer
 
 __all__ = [
     "Key",
     "Outcome",
     "append_outcomes",
-    "expected_matches",
     "outcome_of",
     "read_outcomes",
 ]
@@ -44,8 +42,6 @@ class Outcome:
         seconds: Time of the batch divided by its records.
         text: The output.
         error: The error's message.
-        expected: With particles, the probability that each field is right, and, as ``""``, that all
-            are.
     """
 
     model: str
@@ -62,7 +58,6 @@ class Outcome:
     seconds: float
     text: str
     error: str = ""
-    expected: Mapping[str, float] | None = None
 
     @property
     def key(self) -> Key:
@@ -71,23 +66,18 @@ class Outcome:
 
     @property
     def exact(self) -> float:
-        """Whether all fields are right (0 or 1); with particles, the expectation."""
-        if self.expected is not None:
-            return self.expected[""]
+        """Whether all fields are right (0 or 1)."""
         return float(all(self.fields.values()))
 
     @property
     def right_fields(self) -> float:
-        """Number of right fields; with particles, the expectation."""
-        if self.expected is not None:
-            return sum(self.expected[name] for name in self.fields)
+        """Number of right fields."""
         return float(sum(self.fields.values()))
 
 
 def outcome_of(answer: Answer, *, model: str, seed: int, arm: str) -> Outcome:
     """Score an answer."""
     record = answer.record
-    particles = () if answer.result is None else answer.result.particles
     return Outcome(
         model,
         seed,
@@ -103,23 +93,7 @@ def outcome_of(answer: Answer, *, model: str, seed: int, arm: str) -> Outcome:
         round(answer.seconds, 3),
         answer.text,
         answer.error,
-        expected_matches(record, particles) if particles else None,
     )
-
-
-def expected_matches(record: Record, particles: Iterable[Any]) -> dict[str, float]:
-    """Return the probability that each field is right, and as ``""`` that all are.
-
-    Args:
-        record: The record.
-        particles: Weighted answers; their probabilities add up to 1.
-    """
-    expected = dict.fromkeys([*record.matches(None), ""], 0.0)
-    for particle in particles:
-        matches = record.matches(value_of(particle))
-        for name, is_right in {**matches, "": all(matches.values())}.items():
-            expected[name] += particle.probability * is_right
-    return {name: round(value, 6) for name, value in expected.items()}
 
 
 def read_outcomes(*files: Path) -> dict[Key, Outcome]:

@@ -22,7 +22,6 @@ from proxy_engine import (
     GenerationResult,
     InferenceEngine,
     OutputValidationError,
-    Particle,
 )
 from proxy_engine.models.loading import load_model
 from state_machines import JsonSchemaStateMachine, ProxyError
@@ -262,8 +261,8 @@ def _of_error(record: Record, error: Exception) -> Answer:
     return Answer(record, text, None, False, tries=tries, error=str(error))
 
 
-def value_of(result: GenerationResult[Any] | Particle[Any]) -> Json:
-    """Return the value of a constrained result or particle: the parsed value, or its calls."""
+def value_of(result: GenerationResult[Any]) -> Json:
+    """Return the value of a constrained result: the parsed value, or its calls."""
     if result.parsed is not None:
         return result.parsed
     return [{"name": call.name, "arguments": dict(call.arguments)} for call in result.tool_calls]

@@ -325,8 +325,8 @@ def tools_table(report: dict[str, Any]) -> str:
     )
     clock = "processor time" if report["clock"] == "process" else "wall-clock time"
     sentence = (
-        f"Medians of {report['repeats']} runs, {clock}. Source: {report['tools']} tools, without the "
-        f"ones that an engine refuses ({refused or 'none'})."
+        f"Medians of {report['repeats']} runs, {clock}. Source: {report['tools']} tools, without "
+        f"the ones that an engine refuses ({refused or 'none'})."
     )
     return "\n\n".join(
         [

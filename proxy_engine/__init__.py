@@ -10,7 +10,23 @@ import warnings
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+_RENAMED = {"DraftFirstOptions": "FreeformFirstOptions"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name.
+
+    Raises:
+        AttributeError: There is no such name.
+        ImportError: It is a former name, which an ``AttributeError`` could not explain in
+            ``from proxy_engine import …``.
+    """
+    if name in _RENAMED:
+        raise ImportError(f"{name} is named {_RENAMED[name]} now", name=__name__)
+    return _attribute(name)
+
 
 if "ipykernel" in sys.modules:
     # mlx-lm imports it. It warns in notebooks without ipywidgets, where bars are texts.

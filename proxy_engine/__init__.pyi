@@ -153,7 +153,7 @@ from .extraction.results import ExtractionStream as ExtractionStream
 from .generation.generate_step import generate_step as generate_step
 from .media.options import MediaOptions as MediaOptions
 from .options.generation import (
-    DraftFirstOptions as DraftFirstOptions,
+    FreeformFirstOptions as FreeformFirstOptions,
 )
 from .options.generation import (
     GenerationOptions as GenerationOptions,
@@ -213,7 +213,6 @@ from .results.parts import CutShort as CutShort
 from .results.parts import DraftUsage as DraftUsage
 from .results.parts import Logprob as Logprob
 from .results.parts import LogprobVectors as LogprobVectors
-from .results.parts import Particle as Particle
 from .results.parts import Quotation as Quotation
 from .results.parts import RejectedAnswer as RejectedAnswer
 from .results.parts import ScoredChoice as ScoredChoice

@@ -61,7 +61,7 @@ def show(stream: EventStream[T]) -> GenerationResult[T]:
 async def ashow(stream: AsyncEventStream[T]) -> GenerationResult[T]:
     """Display an asynchronous stream, as :func:`show` does.
 
-    Notebooks run an event loop: ``result = await ashow(await engine.astream("Hi"))``.
+    Notebooks run an event loop: ``result = await ashow(engine.astream("Hi"))``.
     """
     display = _Display()
     async with stream:

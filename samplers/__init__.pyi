@@ -7,14 +7,12 @@ from .logprobs import top_logprobs as top_logprobs
 from .parameters import InvalidSamplingParameterError as InvalidSamplingParameterError
 from .parameters import SamplingParameters as SamplingParameters
 from .sampler import Sampler as Sampler
-from .sampler import WeightedToken as WeightedToken
 from .sampler import make_sampler as make_sampler
 from .transforms import apply_logit_bias as apply_logit_bias
 from .transforms import apply_mask as apply_mask
 from .transforms import apply_min_p as apply_min_p
 from .transforms import apply_penalties as apply_penalties
 from .transforms import apply_temperature as apply_temperature
-from .transforms import apply_token_boost as apply_token_boost
 from .transforms import apply_top_k as apply_top_k
 from .transforms import apply_top_p as apply_top_p
 from .transforms import apply_xtc as apply_xtc

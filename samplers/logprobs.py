@@ -67,26 +67,6 @@ def log_sum(logits: mx.array) -> mx.array:
     return _log_sum(_blocks(logits.reshape(-1).astype(mx.float32)))
 
 
-def log_share(
-    logits: mx.array, ids: mx.array | None = None, is_kept: mx.array | None = None
-) -> mx.array:
-    """Return the logarithm of the probability of some tokens.
-
-    Args:
-        logits: Of all tokens, shape (vocabulary,) or (1, vocabulary), float32.
-        ids: The tokens; ``None``: all of them.
-        is_kept: Excludes some of the tokens where it is false.
-
-    Returns:
-        float32, shape (), not evaluated.
-    """
-    chosen = logits if ids is None else mx.take(logits, ids, axis=-1)
-    if is_kept is not None:
-        chosen = mx.where(is_kept, chosen, -mx.inf)
-    # Rounding could make a probability exceed 1.
-    return mx.minimum(log_sum(chosen) - log_sum(logits), 0.0)
-
-
 def _log_sum(blocks: mx.array) -> mx.array:
     # A single float32 sum of 150,000 terms would have errors of 1e-4.
     return mx.logsumexp(mx.logsumexp(blocks, axis=-1))

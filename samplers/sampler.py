@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import mlx.core as mx
 
 from samplers.draws import RandomKeys, draw_rows, verify_draft
-from samplers.logprobs import log_share, log_sum
+from samplers.logprobs import log_sum
 from samplers.parameters import InvalidSamplingParameterError, SamplingParameters
 from samplers.transforms import (
     adjust_logits,
     apply_filters,
-    apply_mask,
     apply_temperature,
     take_candidates,
 )
-
-
-class WeightedToken(NamedTuple):
-    """A sampled token with its importance weight; arrays that are not evaluated.
-
-    Attributes:
-        token: The token id, uint32, shape () or (1,).
-        log_weight: Natural logarithm of p(token) / q(token), float32, shape (). ``p`` is the
-            distribution over the whole vocabulary at the sampler's temperature, after biases and
-            penalties; ``q`` is the one that the token was sampled from: ``p`` restricted to the
-            kept tokens. The weight is therefore the probability of the kept tokens under ``p``.
-    """
-
-    token: mx.array
-    log_weight: mx.array
 
 
 class Sampler:
@@ -109,9 +92,9 @@ class Sampler:
                 ``among`` another shape or type.
         """
         if among is None and not self._adjusts:
-            return self._draw(logits.astype(mx.float32))[0]
+            return self._draw(logits.astype(mx.float32))
         if among is None:
-            return self._draw(self._adjusted(logits, tokens, None, prompt_tokens))[0]
+            return self._draw(self._adjusted(logits, tokens, None, prompt_tokens))
         few = take_candidates(logits, self.parameters, among)
         return self.sample_among(few, tokens, among, prompt_tokens=prompt_tokens)
 
@@ -146,7 +129,7 @@ class Sampler:
         adjusted = few.astype(mx.float32)
         if self._adjusts:
             adjusted = adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
-        return mx.take(among, self._draw(adjusted, among)[0]).astype(mx.uint32)
+        return mx.take(among, self._draw(adjusted, among)).astype(mx.uint32)
 
     def log_distribution(
         self,
@@ -224,74 +207,6 @@ class Sampler:
         index = verify_draft(self._log_draw(adjusted, among), log_q, ids == drafted, key)
         return mx.take(ids, index).reshape(logits.shape[:-1])
 
-    def sample_weighted(
-        self,
-        logits: mx.array,
-        tokens: Sequence[int],
-        *,
-        mask: mx.array | None = None,
-        among: mx.array | None = None,
-        prompt_tokens: int = 0,
-    ) -> WeightedToken:
-        """Select a token as a call does, and compute its importance weight.
-
-        Equal seeds give the tokens of calls with ``apply_mask(logits, mask)`` or ``among``. At
-        temperature 0 the most likely token is the only one kept, and the weight is its probability
-        at temperature 1.
-
-        Args:
-            logits: Of all tokens, without a mask; shape (vocabulary,) or (1, vocabulary).
-            tokens: The token ids so far, for penalties.
-            mask: The allowed tokens, bool, shape (vocabulary,); ``None``: all of them.
-            among: The allowed tokens as ascending integers, shape (n,), n > 0, instead of ``mask``.
-            prompt_tokens: As in a call.
-
-        Raises:
-            InvalidSamplingParameterError: As in a call.
-        """
-        adjusted = adjust_logits(logits, self.parameters, tokens, prompt_tokens)
-        is_kept: mx.array | None = None
-        if among is None:
-            token, is_kept = self._draw(adjusted if mask is None else apply_mask(adjusted, mask))
-            is_kept = mask if is_kept is None else is_kept
-        elif among.size == 1:
-            # As in a call, a single candidate uses no random key.
-            take_candidates(logits, self.parameters, among)
-            token = among.astype(mx.uint32).reshape(logits.shape[:-1])
-        else:
-            index, is_kept = self._draw(take_candidates(adjusted, self.parameters, among), among)
-            token = mx.take(among, index).astype(mx.uint32)
-        if self.parameters.temperature == 0:
-            return WeightedToken(token, self._log_mass(adjusted, token.reshape(1)))
-        if among is None and is_kept is None:
-            return WeightedToken(token, mx.array(0.0))
-        return WeightedToken(token, self._log_mass(adjusted, among, is_kept))
-
-    def log_probability(
-        self,
-        logits: mx.array,
-        ids: mx.array,
-        tokens: Sequence[int],
-        *,
-        prompt_tokens: int = 0,
-    ) -> mx.array:
-        """Return the log-probability that the next token is one of ``ids``, without a mask.
-
-        The distribution is ``p`` of :class:`WeightedToken`: at the sampler's temperature, or at
-        temperature 1 for a greedy sampler, after biases and penalties, without filters.
-
-        Args:
-            logits: Shape (vocabulary,) or (1, vocabulary).
-            ids: Distinct token ids, integers, shape (n,), n > 0.
-            tokens: The token ids so far, for penalties.
-            prompt_tokens: Number of leading ``tokens`` that are the prompt.
-
-        Returns:
-            float32, shape (), not evaluated.
-        """
-        adjusted = adjust_logits(logits, self.parameters, tokens, prompt_tokens)
-        return self._log_mass(adjusted, ids)
-
     @property
     def random_state(self) -> int:
         """How many random keys were used. Setting an earlier number repeats those behind it."""
@@ -304,7 +219,9 @@ class Sampler:
     def scaled_logits(
         self, logits: mx.array, tokens: Sequence[int], *, prompt_tokens: int = 0
     ) -> mx.array:
-        """Return logits of ``p`` of :class:`WeightedToken`, not normalised.
+        """Return the logits after biases and penalties, at the sampler's temperature.
+
+        No filter is applied. A greedy sampler has temperature 1 here.
 
         Args:
             logits: Shape (..., vocabulary), any float type.
@@ -359,9 +276,7 @@ class Sampler:
             return few.astype(mx.float32)
         return adjust_logits(few, self.parameters, tokens, prompt_tokens, among)
 
-    def _draw(
-        self, logits: mx.array, ids: mx.array | None = None
-    ) -> tuple[mx.array, mx.array | None]:
+    def _draw(self, logits: mx.array, ids: mx.array | None = None) -> mx.array:
         """Draw a token.
 
         Args:
@@ -369,23 +284,21 @@ class Sampler:
             ids: Token ids, shape (n,).
 
         Returns:
-            An index into ``logits``, and whether the filters keep each token; ``None`` without
-            filters.
+            An index into ``logits``.
         """
         parameters = self.parameters
         if parameters.temperature == 0:
-            return mx.argmax(logits, axis=-1), None
+            return mx.argmax(logits, axis=-1)
         keys = RandomKeys.take_rows((self.keys,))
         if not self._has_filters and parameters.temperature == 1:
-            return draw_rows(logits.reshape(1, -1), keys).reshape(logits.shape[:-1]), None
+            return draw_rows(logits.reshape(1, -1), keys).reshape(logits.shape[:-1])
         excludes: mx.array | None = None
         if self._has_xtc:
             keys, other = mx.random.split(keys[0])[:, None]
             excludes = mx.random.uniform(key=other[0]) < parameters.xtc_probability
         scaled = self._filtered(logits, ids, excludes)
-        is_kept = scaled > -mx.inf if self._has_filters else None
         token = draw_rows(scaled.reshape(1, -1), keys)
-        return token.reshape(scaled.shape[:-1]), is_kept
+        return token.reshape(scaled.shape[:-1])
 
     def _filtered(
         self, logits: mx.array, ids: mx.array | None, excludes: mx.array | None
@@ -412,13 +325,6 @@ class Sampler:
         excluding = distribution(mx.array(True)) + mx.log(mx.array(parameters.xtc_probability))
         other = distribution(None) + mx.log1p(mx.array(-parameters.xtc_probability))
         return mx.logaddexp(excluding, other)
-
-    def _log_mass(
-        self, adjusted: mx.array, ids: mx.array | None, is_kept: mx.array | None = None
-    ) -> mx.array:
-        """Return the logarithm of the probability of some tokens; see :func:`log_share`."""
-        scaled = apply_temperature(adjusted, self.parameters.temperature or 1.0)
-        return log_share(scaled, ids, is_kept)
 
 
 def make_sampler(

@@ -66,30 +66,6 @@ def apply_logit_bias(logits: mx.array, bias: Iterable[tuple[int, float]]) -> mx.
     return _put(logits, indices, mx.take(logits, indices, axis=-1) + numbers)
 
 
-def apply_token_boost(logits: mx.array, ids: mx.array, strength: float) -> mx.array:
-    """Add ``strength`` to the logits of some tokens, which may differ at every step.
-
-    Unlike the ids of biases, ``ids`` are an array, which is not evaluated. In half precision, a
-    small strength is lost on a large logit; cast the logits before if that matters.
-
-    Args:
-        logits: The logits.
-        ids: Integers below the vocabulary, any shape; an id that occurs twice counts once.
-        strength: A number in [-10000, 10000]; a negative one makes the tokens less likely.
-
-    Raises:
-        InvalidSamplingParameterError: ``ids`` has another type, or ``strength`` is out of range.
-    """
-    if not -10_000 <= strength <= 10_000:
-        raise InvalidSamplingParameterError("strength", strength, "a number in [-10000, 10000]")
-    if not mx.issubdtype(ids.dtype, mx.integer):
-        raise InvalidSamplingParameterError("ids", str(ids.dtype), "an array of integers")
-    if ids.size == 0 or strength == 0:
-        return logits
-    ids = ids.reshape(-1)
-    return _put(logits, ids, mx.take(logits, ids, axis=-1) + mx.array(strength, logits.dtype))
-
-
 def apply_penalties(
     logits: mx.array,
     tokens: Sequence[int],

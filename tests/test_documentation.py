@@ -150,6 +150,17 @@ def test_documentation_has_examples() -> None:
     assert NOTEBOOKS
 
 
+def test_modules_named_in_the_documentation_exist() -> None:
+    roots = [ROOT, *(ROOT / name for name in ("proxy_engine", "state_machines", "tests", "docs"))]
+    missing = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in DOCUMENTS
+        for name in re.findall(r"`((?:\w+/)+\w+\.(?:c|md|py))`", path.read_text(encoding="utf-8"))
+        if not any((root / name).exists() for root in roots)
+    }
+    assert missing == set()
+
+
 def test_makefile_targets_named_in_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):

@@ -51,11 +51,20 @@ def test_package_imports_only_allowed_packages(package: str) -> None:
     assert found == set()
 
 
+def executed_imports(tree: ast.AST) -> Iterator[ast.ImportFrom]:
+    """The imports of a module that are executed, also within functions; not those of types."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield node
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from executed_imports(node)
+
+
 def folders_imported(path: Path) -> Iterator[str]:
     """The folders of the same package, or modules outside of any, that a module imports from."""
     parts = path.relative_to(ROOT / "proxy_engine").parts
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.ImportFrom) and node.level:
+    for node in executed_imports(tree_of(path)):
+        if node.level:
             place = [*parts[: len(parts) - node.level], *(node.module or "").split(".")]
             if place[0] and place[0] != parts[0].removesuffix(".py"):
                 yield place[0]
@@ -77,21 +86,12 @@ def test_folders_of_the_engine_have_no_import_cycle() -> None:
     TopologicalSorter(graph).prepare()
 
 
-def modules_imported(tree: ast.AST) -> Iterator[str]:
-    """The modules that a module imports when it runs, also within functions."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield from modules_imported(node)
-
-
 def test_folders_of_the_state_machines_have_no_import_cycle() -> None:
     graph: dict[str, set[str]] = {}
     for path in sorted((ROOT / "state_machines").rglob("*.py")):
         folder = path.relative_to(ROOT / "state_machines").parts[0].removesuffix(".py")
         if folder != "__init__":
-            modules = modules_imported(tree_of(path))
+            modules = [node.module or "" for node in executed_imports(tree_of(path))]
             found = {name.split(".")[1] for name in modules if name.startswith("state_machines.")}
             graph.setdefault(folder, set()).update(found - {folder})
     assert "structural_tags" in graph["root"]

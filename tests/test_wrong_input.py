@@ -190,7 +190,6 @@ OPTIONS: dict[str, Any] = {
     "media_in_history": "error",
     "fast_forward": True,
     "speculation": {"max_draft_tokens": 4, "num_draft_tokens": 2},
-    "soft_max_tokens": 2,
     "max_seconds": 5.0,
     "logprobs": 1,
     "trace": False,

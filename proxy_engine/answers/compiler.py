@@ -77,7 +77,7 @@ class AnswerCompiler:
         option = options.reasoning_option
         if option is not None:
             return option is not False
-        return not options.draft_first and (response.is_free or choice.may_call)
+        return not options.freeform_first and (response.is_free or choice.may_call)
 
     def compile(
         self,
@@ -88,7 +88,7 @@ class AnswerCompiler:
         *,
         has_tools: bool,
         open_reasoning: Delimiters | None,
-        draft: Delimiters | None = None,
+        freeform: Delimiters | None = None,
         names: CallNames | None = None,
         sources: Mapping[str, str] | None = None,
         job: CompileJob | None = None,
@@ -102,7 +102,7 @@ class AnswerCompiler:
             dialect: How the model writes tool calls and reasoning.
             has_tools: Whether the prompt describes tools, even if none may be called.
             open_reasoning: The markers of reasoning that the prompt has opened, if it has.
-            draft: The texts around a draft before the answer, if there is one.
+            freeform: The texts around a freeform answer, if one precedes the constrained one.
             names: The names of the tools as the prompt has them; by default those that the format
                 writes.
             sources: The texts that arguments of tools are quoted from, by name.
@@ -121,7 +121,7 @@ class AnswerCompiler:
         new_id = tool_format.new_id
         writes_format = has_tools or tool_format.answer != NO_DELIMITERS
         unwanted = _unwanted(options, dialect)
-        is_plain = not (reasoning or draft or writes_format or response.part)
+        is_plain = not (reasoning or freeform or writes_format or response.part)
         is_plain = is_plain and response.delimiters == NO_DELIMITERS
         if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
             part = _FREE if response.machine is None else structured_part(response)
@@ -131,7 +131,7 @@ class AnswerCompiler:
             choice,
             options,
             reasoning,
-            draft,
+            freeform,
             tool_format if writes_format else None,
             unwanted,
             self._stop_strings(options),
@@ -165,7 +165,7 @@ class _Composition:
     choice: ToolChoice
     options: GenerationOptions
     reasoning: Reasoning | None
-    draft: Delimiters | None
+    freeform: Delimiters | None
     tool_format: ToolFormat | None
     unwanted: tuple[str, ...]
     stop: tuple[str, ...]
@@ -196,7 +196,7 @@ class _Composition:
             self.options.additional_properties,
             self.options.calls_in_text,
             self.reasoning,
-            self.draft,
+            self.freeform,
             self.tool_format,
             self.unwanted,
             self.stop,
@@ -247,7 +247,7 @@ class _Composition:
                 content,
                 calls=calls,
                 reasoning=self.reasoning,
-                draft=self.draft,
+                freeform=self.freeform,
                 dialect=self.tool_format,
                 excluding=self.unwanted,
                 stop=self.stop,

@@ -8,7 +8,7 @@
     [reasoning]  structured output | calls     with tools and a response format
     [reasoning]  calls                         with required calls
 
-A draft precedes the content or the calls, and is reported as reasoning.
+A freeform answer precedes the content or the calls, and is reported as reasoning.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def compose_answer(
     *,
     calls: Calls | None = None,
     reasoning: Reasoning | None = None,
-    draft: Delimiters | None = None,
+    freeform: Delimiters | None = None,
     dialect: ToolFormat | None = None,
     excluding: Sequence[str] = (),
     stop: Sequence[str] = (),
@@ -132,7 +132,7 @@ def compose_answer(
         calls: Tool calls in place of the content or after it. If ``min_calls`` is positive, there
             is no content.
         reasoning: Reasoning before the content.
-        draft: The texts around a free draft before the content. End tokens in the second text do
+        freeform: The texts around a freeform answer before the content. End tokens in the second do
             not end the output.
         dialect: The model's tool format, also for answers without calls: free text does not
             contain its markers, and content is written between its answer delimiters.
@@ -148,9 +148,9 @@ def compose_answer(
     rest = _answer(content, calls, dialect, tuple(without), tuple(stop))
     if dialect is not None and dialect.finish:
         rest = Series(rest, Marker(TEXT, dialect.finish))
-    if draft is not None:
-        end = Marker(REASONING, draft.end, continues=True)
-        rest = Series(Text(REASONING, begin=draft.begin), end, rest)
+    if freeform is not None:
+        end = Marker(REASONING, freeform.end, continues=True)
+        rest = Series(Text(REASONING, begin=freeform.begin), end, rest)
     if reasoning is None:
         return rest
     begin = "" if reasoning.is_open else reasoning.delimiters.begin

@@ -33,8 +33,8 @@ class CacheArguments(TypedDict, total=False):
 InputFormat: TypeAlias = Literal["text"] | FileFormat
 
 _OPTIONS = (
-    *("max_tokens", "temperature", "seed", "draft_first", "speculation", "additional_properties"),
-    "max_retries",
+    *("max_tokens", "temperature", "seed", "freeform_first", "speculation"),
+    *("additional_properties", "max_retries"),
 )
 _DESCRIPTION = """\
 Reads a text, images, or both, and writes JSON that matches the schema to standard output; progress

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin
 
-from ..options.generation import GenerationOptions
+from ..options.generation import RENAMED_OPTIONS, GenerationOptions
 from ..options.overrides import OptionOverrides
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def add_option_flags(parser: argparse._ActionsContainer, *names: str) -> None:
     """Add a flag for each of some options, such as ``--max-tokens N``.
 
     Numbers, Booleans and options with named values have flags. A flag accepts the named values
-    only; that of a Boolean has no value.
+    only; that of a Boolean has no value. The former name of a flag is an error with the new one.
     """
     for name in names:
         field = GenerationOptions.model_fields[name]
@@ -70,6 +71,27 @@ def add_option_flags(parser: argparse._ActionsContainer, *names: str) -> None:
         parser.add_argument(
             f"--{name.replace('_', '-')}", help=f"{about} (default: {field.default})", **shape
         )
+    for former, name in RENAMED_OPTIONS.items():
+        if name in names:
+            parser.add_argument(
+                f"--{former.replace('_', '-')}", action=_Renamed, const=name, help=argparse.SUPPRESS
+            )
+
+
+class _Renamed(argparse.Action):
+    """Refuses the former name of a flag; ``const`` is the name of the option."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **arguments: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **arguments)
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        parser.error(f"{option_string} is named --{str(self.const).replace('_', '-')} now")
 
 
 def given_flags(arguments: argparse.Namespace, *names: str) -> OptionOverrides:

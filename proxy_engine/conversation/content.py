@@ -36,9 +36,6 @@ from state_machines.argument_notations import INPUT
 
 from ..checks import short_repr
 from ..errors import MediaError, PromptError
-from ..media.audio_decoding import encode_wav
-from ..media.audio_formats import audio_format
-from ..media.image_formats import encode_png, image_format
 from .parsing import (
     JsonValue,
     PromptText,
@@ -214,6 +211,9 @@ class AudioContent(MediaContent):
         elif array is not None:
             if not isinstance(array, tuple) or len(array) != 2:
                 raise PromptError("the array of audio content should be (samples, sample_rate)")
+            # Deferred, as in `_media_type`: prompts of text need no formats of media.
+            from ..media.audio_decoding import encode_wav  # noqa: PLC0415
+
             data = encode_wav(*array)
         self._set({"url": url, "data": data, "media_type": media_type})
 
@@ -337,6 +337,9 @@ def _check_sources(kind: str, **sources: object) -> None:
 
 def _media_type(kind: str, data: bytes) -> str | None:
     """Return the media type of images and recordings, recognised by their content."""
+    from ..media.audio_formats import audio_format  # noqa: PLC0415
+    from ..media.image_formats import image_format  # noqa: PLC0415
+
     find = {"image": image_format, "audio": audio_format}.get(kind)
     found = find(data) if find else None
     return found.media_type if found else None
@@ -359,6 +362,8 @@ def _png(image: object) -> bytes:
     pillow = sys.modules.get("PIL.Image")
     if pillow is None or not isinstance(image, pillow.Image):
         raise PromptError(f"the image should be one of Pillow, not {short_repr(image)}")
+    from ..media.image_formats import encode_png  # noqa: PLC0415
+
     return encode_png(image)
 
 

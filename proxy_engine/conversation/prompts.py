@@ -209,7 +209,7 @@ class PromptStyle:
         if not between.strip() or between != unmarked(between):
             what = "the model's chat template omits the answer before a message"
             if between:
-                what = "the message between draft and answer spells a control token"
+                what = "the message behind the freeform answer spells a control token"
             raise PromptError(what)
         if tokenizer.has_chat_template:
             # Models end a turn with its end token, where some templates write a space before it.

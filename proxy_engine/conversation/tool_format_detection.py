@@ -1,7 +1,7 @@
 """Detect a model's tool format and reasoning markers.
 
-The first entry of a table decides whose tokens and texts the vocabulary and the chat template have,
-then mlx-lm's parser. An unknown model has Hermes' format. Its chat template describes tools and
+The first format decides that has a sign of the vocabulary and the chat template, then mlx-lm's
+parser. An unknown model has Hermes' format. Its chat template describes tools and
 calls only if it writes them in this format; otherwise the prompt does, in plain text.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import CompositionError
-from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, format_named
-from state_machines.tool_calls.families import hunyuan_tags
+from state_machines.tool_calls import FORMATS, Delimiters, Sign, ToolFormat, format_named
+from state_machines.tool_calls.tag_families import hunyuan_tags
 
 from ..checks import short_repr
 from ..errors import InvalidOptionError
@@ -24,49 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT_FORMAT = "hermes"
 """The format of unknown models."""
-
-_SIGNS: Sequence[tuple[str, Sequence[str], Sequence[str]]] = (
-    ("minimax_m3", ["]<]minimax[>["], []),
-    ("deepseek_v4_1", ["｜DSML｜"], [" calls>"]),
-    ("deepseek_v4", ["｜DSML｜"], ["tool_calls>"]),
-    ("deepseek_v3_2", ["｜DSML｜"], []),
-    ("ernie", ["<response>", "</response>"], []),
-    ("glm4_7", [], ["</arg_key><arg_value>"]),
-    ("longcat", [], ["<longcat_arg_key>"]),
-    ("gigachat3_5", ["｜GCML｜"], []),
-    ("gigachat3_5", [], ["<｜GCML｜"]),
-    ("gigachat3_1", ["<|function_call|>", "<|role_sep|>\n"], []),
-    ("gigachat3", ["<|role_sep|>\n"], []),
-    ("gigachat3", [], ["function call", "<|role_sep|>"]),
-    ("hunyuan", [], ["<tool_calls>["]),
-    ("olmo3", [], ["<function_calls>", "<functions>"]),
-    ("apertus", ["<|tools_prefix|>", "<|tools_suffix|>"], []),
-    ("internlm", ["<|action_start|>", "<|action_end|>", "<|plugin|>"], []),
-    ("phi4_mini", [], ["functools["]),
-    ("phi4_mini", ["<|tool|>", "<|/tool|>"], []),
-    ("xlam", [], ['[{"name": "tool_call_name"']),
-    ("deepseek_r1", ["<｜tool▁sep｜>"], ["```json"]),
-    ("deepseek_v3_1", ["<｜tool▁sep｜>"], []),
-    ("step3", ["<｜tool_sep｜>", "<｜tool_calls_begin｜>"], []),
-    ("seed_oss", ["<seed:tool_call>"], []),
-    ("granite", ["<|tool_call|>", "<|start_of_role|>"], []),
-    ("cohere_cofl", [], ["<cofl:tool_calls>"]),
-    ("cohere_text", ["<|START_ACTION|>"], ["<|START_TEXT|>"]),
-    ("cohere", ["<|START_ACTION|>", "<|START_RESPONSE|>"], []),
-    ("cohere_text", ["<|START_ACTION|>", "<|START_TEXT|>"], []),
-    ("gpt_oss", ["<|channel|>", "<|constrain|>", "<|call|>"], []),
-    ("llama4", ["<|python_start|>", "<|python_end|>"], []),
-    ("llama3", ["<|start_header_id|>", "<|eot_id|>"], []),
-    ("mistral_args", ["[TOOL_CALLS]", "[ARGS]"], []),
-    ("mistral_args", [], ["[TOOL_CALLS]", "[ARGS]"]),
-    ("mistral", ["[TOOL_CALLS]"], []),
-    ("gemma3", ["<start_of_turn>", "<end_of_turn>"], []),
-)
-"""Formats, the tokens of their models' vocabularies, and texts of their chat templates.
-
-The first entry that applies is the model's format. If mlx-lm has a parser for the model, the format
-has that parser.
-"""
 
 
 def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
@@ -149,15 +106,22 @@ def detected_format(tokenizer: TokenizerWrapper) -> ToolFormat | None:
     if parser == "laguna":
         return FORMATS["glm4_7"]
     template = template_text(tokenizer) or ""
-    for name, tokens, texts in _SIGNS:
-        # For MiniMax M3, mlx-lm selects the parser of Hermes, whose tag it finds.
-        if parser in (None, FORMATS[name].parser) or name == "minimax_m3":
-            has_tokens = all(_is_token(tokenizer, token) for token in tokens)
-            if has_tokens and all(text in template for text in texts):
-                return FORMATS[name]
+    for entry in FORMATS.values():
+        for sign in entry.signs:
+            if parser in (None, entry.parser, sign.parser) and _shows(tokenizer, template, sign):
+                return entry
     by_parser = [entry for entry in FORMATS.values() if parser and entry.parser == parser]
     by_start = [entry for entry in FORMATS.values() if entry.start == tokenizer.tool_call_start]
-    return next(iter([*by_parser, *by_start]), None)
+    # The general format of a parser stands after the ones that have signs.
+    return next(reversed([*by_start, *by_parser]), None)
+
+
+def _shows(tokenizer: TokenizerWrapper, template: str, sign: Sign) -> bool:
+    return (
+        all(text in template for text in sign.texts)
+        and not any(text in template for text in sign.lacks)
+        and all(_is_token(tokenizer, token) for token in sign.tokens)
+    )
 
 
 def _hunyuan_tags(tokenizer: TokenizerWrapper) -> ToolFormat | None:

@@ -18,8 +18,9 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from ..errors import InvalidOptionError, ModelFormatError
 from ..models.adapters import AddedLayers, read_adapter
 from ..models.files import TEXT_FILES
+from ..models.kinds import ModelParts
 from ..models.load_options import LoadOptions
-from ..models.loading import LoadedModel, ModelParts, load_model
+from ..models.loading import LoadedModel, load_model
 from ..runtime.process_runtime import OnProgress
 from .sharding_plan import (
     Group,

@@ -18,7 +18,7 @@ from mlx.nn.layers.quantized import quantize
 from mlx_lm.models.cache import make_prompt_cache
 
 from ..errors import UnsupportedArchitectureError
-from ..transcription.loading import is_speech_model
+from ..models.kinds import is_speech_model
 
 REFUSED: Mapping[str, str] = {
     "muse_spark": "its attention is a Metal kernel, which has not been compared with one process",

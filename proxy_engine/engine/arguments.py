@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from mlx.nn.layers.base import Module
@@ -14,19 +14,14 @@ from state_machines.tool_calls import ToolFormat
 
 from ..checks import OptionModel, argument_names, check_names, short_repr
 from ..errors import InvalidOptionError
-from ..extraction.details import DetailColumns
-from ..extraction.progress import Progress
-from ..extraction.records import Field as RecordField
-from ..extraction.records import Instruction
 from ..generation.sequence_samplers import LogitsProcessor, LogprobsSampler
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
-from ..options.fields import list_options, option_defaults
+from ..options.fields import ListedArguments, list_options, option_defaults
 from ..options.generation import MAX_DRAFT_TOKENS, GenerationOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.options import CacheOptions
 from ..tools.tool_loop import OnTurn
-from ..transcription.options import OnSeconds, TranscriptionOptions, TranscriptionOverrides
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -80,28 +75,6 @@ class ToolLoopArguments(OptionOverrides, total=False):
     tool_choice: Any
     max_rounds: int
     on_turn: OnTurn | None
-
-
-class ExtractionArguments(OptionOverrides, total=False):
-    """The keyword arguments of an extraction, which ``InferenceEngine.extract`` describes."""
-
-    text: RecordField
-    image: RecordField | None
-    instruction: Instruction | None
-    prefix: str
-    columns: Sequence[DetailColumns]
-    quotes: bool
-    chunk_tokens: int | None
-    chunk_overlap: int | None
-    output: str | os.PathLike[str] | None
-    resume: bool
-    progress: Progress
-
-
-class TranscriptionArguments(TranscriptionOverrides, total=False):
-    """The keyword arguments of ``InferenceEngine.transcribe``, which describes them."""
-
-    on_progress: OnSeconds | None
 
 
 class EngineOptions(OptionModel):
@@ -171,32 +144,44 @@ def _refuse(name: str, value: object, expected: str) -> NoReturn:
     raise InvalidOptionError(f"{name} {expected}, not {short_repr(value)}", option=name)
 
 
-_REQUEST_DEFAULTS = option_defaults(GenerationOptions)
-_EXTRACTION_DEFAULTS = {
-    "text": "text",
-    "prefix": "",
-    "columns": (),
-    "quotes": False,
-    "resume": False,
-}
+def _request_arguments() -> ListedArguments:
+    return RequestArguments, {**option_defaults(GenerationOptions), "logprob_vectors": False}
 
-_ARGUMENTS: dict[Any, dict[str, Any]] = {
-    OptionOverrides: _REQUEST_DEFAULTS,
-    RequestArguments: {**_REQUEST_DEFAULTS, "logprob_vectors": False},
-    ToolLoopArguments: {**_REQUEST_DEFAULTS, "max_rounds": 8},
-    ExtractionArguments: {**_REQUEST_DEFAULTS, **_EXTRACTION_DEFAULTS},
-    TranscriptionArguments: option_defaults(TranscriptionOptions),
-    LoadArguments: option_defaults(LoadOptions),
+
+def _extraction_arguments() -> ListedArguments:
+    from ..extraction.options import DEFAULTS, ExtractionArguments  # noqa: PLC0415 - slow.
+
+    return ExtractionArguments, {**option_defaults(GenerationOptions), **DEFAULTS}
+
+
+def _transcription_arguments() -> ListedArguments:
+    from ..transcription.options import (  # noqa: PLC0415 - slow.
+        TranscriptionArguments,
+        TranscriptionOptions,
+    )
+
+    return TranscriptionArguments, option_defaults(TranscriptionOptions)
+
+
+_ARGUMENTS: dict[str, Callable[[], ListedArguments]] = {
+    "OptionOverrides": lambda: (OptionOverrides, option_defaults(GenerationOptions)),
+    "RequestArguments": _request_arguments,
+    "ToolLoopArguments": lambda: (
+        ToolLoopArguments,
+        {**option_defaults(GenerationOptions), "max_rounds": 8},
+    ),
+    "ExtractionArguments": _extraction_arguments,
+    "TranscriptionArguments": _transcription_arguments,
+    "LoadArguments": lambda: (LoadArguments, option_defaults(LoadOptions)),
 }
-"""The types of keyword arguments, and the defaults that are not ``None``."""
+"""The types of keyword arguments, and the defaults that are not ``None``, by the types' names."""
 
 
 def with_option_signatures(engine: C) -> C:
     """Give the methods of a class signatures that list the options in place of ``**options``."""
-    kinds = {f"Unpack[{kind.__name__}]": kind for kind in _ARGUMENTS}
     for _, method in inspect.getmembers(engine, inspect.isfunction):
-        last = list(inspect.signature(method).parameters.values())[-1:]
-        kind = kinds.get(last[0].annotation) if last else None
-        if kind is not None:
-            list_options(method, kind, _ARGUMENTS[kind])
+        for kind in method.__annotations__.values():
+            name = str(kind).removeprefix("Unpack[").removesuffix("]")
+            if name in _ARGUMENTS:
+                list_options(method, _ARGUMENTS[name])
     return engine

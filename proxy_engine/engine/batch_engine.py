@@ -13,7 +13,7 @@ from ..requests.streams import QueuedRequest, RunningBatch, aitems
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncBatchStream, BatchRequest, BatchStream
 from .arguments import RequestArguments
-from .core import EngineProperties
+from .core import EngineCore
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -30,8 +30,10 @@ class BatchArguments(RequestArguments, total=False):
     ordered: bool
 
 
-class BatchEngine(EngineProperties):
+class BatchEngine:
     """``generate_batch`` and its variants."""
+
+    _core: EngineCore
 
     @overload
     def generate_batch(
@@ -185,7 +187,7 @@ class BatchEngine(EngineProperties):
         return RunningBatch(
             queue,
             requests,
-            batch_size=self.batch_size,
+            batch_size=self._core.batch.batch_size,
             announced=self._core.scheduler.announced,
             ordered=ordered,
         )

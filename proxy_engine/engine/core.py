@@ -8,50 +8,31 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mlx.nn.layers.base import Module
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
 
 from ..answers.compile_queue import CompileQueue
 from ..checks import short_repr
 from ..conversation.prompts import Prompt
-from ..distributed.leader import lead_or_follow, load_on_all_ranks
-from ..errors import InvalidOptionError, ModelFormatError
-from ..generation import (
-    DraftModel,
-    ForwardPass,
-    HeadDrafter,
-    ModelDrafter,
-    model_bytes,
-    wired_memory,
-)
+from ..errors import InvalidOptionError
+from ..generation.wired_memory import model_bytes, wired_memory
 from ..media.options import MediaOptions
-from ..models.draft_heads import (
-    LoadedHead,
-    check_own_heads,
-    is_draft_head,
-    is_own,
-    load_draft_head,
-    misfit,
-)
-from ..models.draft_models import load_draft_model
 from ..models.load_options import LoadArguments, LoadOptions
-from ..models.loading import LoadedModel, evaluate_weights, load_model
+from ..models.loading import LoadedModel, load_model, share_model
 from ..models.tokenizer import vocabulary_of, with_chat_template
 from ..options.generation import GenerationOptions
-from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..requests.continuous_batch import ContinuousBatch
-from ..requests.groups import SequenceFactory
 from ..requests.preparation import Preparation
 from ..requests.request import Request
 from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
+from ..requests.sequence_factory import SequenceFactory
 from ..requests.streams import QueuedRequest
 from ..requests.worker import Worker
 from ..runtime.process_runtime import OnProgress
@@ -63,6 +44,12 @@ from .arguments import (
     parse_load_options,
 )
 
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+    from ..generation import ModelDrafter
+    from ..models.draft_heads import LoadedHead
+
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -72,9 +59,6 @@ _MAX_THREADS = 128
 
 They are created on demand; one of them works at a time, see ``CompileQueue``.
 """
-
-_DRAFT_CACHE_SHARE = 4
-"""The prompt caches of the draft model take at most this fraction of ``max_bytes`` in addition."""
 
 
 class EngineCore:
@@ -101,8 +85,9 @@ class EngineCore:
     ) -> None:
         load_options = parse_load_options(load)
         check_model(model, tokenizer, options, load_options)
-        if is_own(options.draft_model):
-            check_own_heads(model)
+        drafting = None if options.draft_model is None else _drafting()
+        if drafting is not None:
+            drafting.check_source(options.draft_model, model)
         self.worker = worker
         self.media = options.media or MediaOptions()
         started = time.perf_counter()
@@ -110,18 +95,20 @@ class EngineCore:
         seconds = time.perf_counter() - started
         _log.info("loaded %r (%s) in %.1f s", loaded.name, loaded.model_type, seconds)
         self.vocabulary = vocabulary_of(loaded, cached=options.cache_vocabulary)
-        self.draft_model = _loaded_draft(
-            worker, loaded, self.vocabulary, options, is_distributed=load_options.distributed
-        )
+        self.draft_model: LoadedModel | LoadedHead | None = None
+        if drafting is not None:
+            self.draft_model = drafting.load_draft(
+                worker, loaded, self.vocabulary, options, is_distributed=load_options.distributed
+            )
         self.caches = worker.submit(lambda: PromptCaches(loaded.model, options.cache)).result()
         worker.at_close(self.caches.close)
         # Tokenizers are not safe to call from several threads at once.
         lock = threading.Lock()
         self.drafter: ModelDrafter | None = None
         draft_cost = 0.0
-        if self.draft_model is not None:
-            make_drafter = partial(_drafter, self.draft_model, loaded, options.cache)
-            self.drafter = worker.submit(make_drafter).result()
+        if drafting is not None and self.draft_model is not None:
+            make = partial(drafting.make_drafter, self.draft_model, loaded, options.cache)
+            self.drafter = worker.submit(make).result()
             draft_cost = self.drafter.token_bytes / model_bytes(loaded.model)
         factory = SequenceFactory(
             loaded,
@@ -163,14 +150,28 @@ class EngineCore:
             worker.submit(self.batch.split_output_layer).result()
             worker.submit(self.caches.open_disk).result()
 
+    @property
+    def input_modalities(self) -> frozenset[Literal["text", "image", "audio"]]:
+        """The kinds of content that the model reads in prompts."""
+        loaded = self.loaded
+        if loaded.speech is not None:
+            return frozenset({"audio"})
+        return frozenset(
+            {"text"} if loaded.processor is None else {"text", *loaded.processor.reads}
+        )
+
     async def aprepare(
-        self, prompt: Prompt, response_format: Any, arguments: RequestArguments
+        self,
+        prompt: Prompt,
+        response_format: Any,
+        arguments: RequestArguments,
+        cancelled: threading.Event | None = None,
     ) -> Request:
         """Prepare a request on another thread; cancelling the task stops that.
 
         The event loop's own threads are too few: a compilation waits for its turns.
         """
-        cancelled, started = threading.Event(), time.perf_counter()
+        cancelled, started = cancelled or threading.Event(), time.perf_counter()
         prepare = partial(self.preparation.request, prompt, response_format, arguments, cancelled)
         try:
             request = await asyncio.get_running_loop().run_in_executor(self.threads, prepare)
@@ -233,12 +234,7 @@ class EngineProperties:
     @property
     def input_modalities(self) -> frozenset[Literal["text", "image", "audio"]]:
         """The kinds of content that the model reads in prompts."""
-        loaded = self._core.loaded
-        if loaded.speech is not None:
-            return frozenset({"audio"})
-        return frozenset(
-            {"text"} if loaded.processor is None else {"text", *loaded.processor.reads}
-        )
+        return self._core.input_modalities
 
     @property
     def draft_model_name(self) -> str | None:
@@ -297,6 +293,13 @@ class EngineProperties:
         return len(self._core.batch)
 
 
+def _drafting() -> ModuleType:
+    """Import the parts that only engines with a draft model need."""
+    from . import drafting  # noqa: PLC0415
+
+    return drafting
+
+
 def _loaded(
     worker: Worker,
     model: ModelSource | None,
@@ -306,9 +309,15 @@ def _loaded(
 ) -> LoadedModel:
     if not isinstance(model, Module):
         if options.distributed:
+            # Deferred: an engine on one computer has no ranks.
+            from ..distributed.leader import lead_or_follow, load_on_all_ranks  # noqa: PLC0415
+
             leader = lead_or_follow(worker)
             return worker.submit(lambda: load_on_all_ranks(leader, model, options)).result()
         return worker.submit(lambda: load_model(model, on_progress, options)).result()
+    # Deferred: it imports transformers, which made the tokenizer of a model in memory.
+    from mlx_lm.tokenizer_utils import TokenizerWrapper  # noqa: PLC0415
+
     is_wrapped = isinstance(tokenizer, TokenizerWrapper)
     try:
         wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
@@ -319,77 +328,6 @@ def _loaded(
         ) from error
     if options.chat_template is not None:
         wrapper = with_chat_template(wrapper, options.chat_template)
-    _share(model, worker)
+    share_model(model, worker.at_close)
     name = type(model).__module__
     return worker.submit(lambda: LoadedModel.of(model, wrapper, name=name)).result()
-
-
-def _share(model: Module, worker: Worker) -> None:
-    """Let any thread run a model in memory, now and after the engine is closed or refused.
-
-    Some architectures replace their arrays in each pass. The lazy arrays of a pass that was not
-    evaluated belong to the worker's thread, and would fail on all others.
-    """
-    evaluate = partial(evaluate_weights, model, type(model).__module__)
-    evaluate()
-
-    def evaluate_last() -> None:
-        with suppress(ModelFormatError):
-            evaluate()
-
-    worker.at_close(evaluate_last)
-
-
-def _loaded_draft(
-    worker: Worker,
-    target: LoadedModel,
-    vocabulary: Vocabulary,
-    options: EngineOptions,
-    *,
-    is_distributed: bool,
-) -> LoadedModel | LoadedHead | None:
-    source = options.draft_model
-    if source is None:
-        return None
-    if isinstance(source, Module):
-        _share(source, worker)
-    if is_draft_head(source):
-        if is_distributed:
-            raise InvalidOptionError(
-                "a draft head reads hidden states, which ranks do not share",
-                option="draft_model",
-                hint="Use a draft model, or leave distributed out.",
-            )
-        return worker.submit(partial(load_draft_head, source, target)).result()
-    load = partial(
-        load_draft_model,
-        source,
-        target,
-        vocabulary,
-        options.on_progress,
-        cache_vocabulary=options.cache_vocabulary,
-    )
-    return worker.submit(load).result()
-
-
-def _drafter(
-    draft: LoadedModel | LoadedHead, target: LoadedModel, options: CacheOptions | None
-) -> ModelDrafter:
-    options = options or CacheOptions()
-    caches = PromptCaches(
-        draft.model,
-        CacheOptions(
-            max_bytes=options.max_bytes // _DRAFT_CACHE_SHARE,
-            max_checkpoints=options.max_checkpoints,
-        ),
-    )
-    if isinstance(draft, LoadedHead):
-        drafter = HeadDrafter(draft.model, caches, width=target.logits_width)
-        try:
-            drafter.check(ForwardPass(target.model, drafter.state_layers))
-        except Exception as error:
-            raise misfit(draft.name, target.name, str(error).rstrip(".")) from error
-        return drafter
-    return DraftModel(
-        draft.model, caches, width=target.logits_width, context_length=draft.context_length
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
@@ -11,13 +12,14 @@ from ..checks import reusable
 from ..conversation.messages import Prompt, RawPrompt
 from ..generation.forward_pass import PASS_TOKENS, following_logprobs
 from ..options.overrides import OptionOverrides
-from ..requests.streams import aevents_of, events_of
+from ..requests.retries import Attempts
+from ..requests.streams import PendingAttempts, aevents_of, events_of
 from ..results.generation import GenerationResult
 from ..results.parts import Logprob, TokenLogprobs
 from ..results.streams import AsyncEventStream, EventStream
 from ..tools.tool_loop import ToolLoop, ToolRun
 from .arguments import RequestArguments, ToolLoopArguments
-from .core import EngineProperties
+from .core import EngineCore
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
     from .arguments import Format, T
 
 
-class GenerationEngine(EngineProperties):
+class GenerationEngine:
     """``generate``, ``stream`` and ``run_tools``, and the same for event loops."""
+
+    _core: EngineCore
 
     def count_tokens(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
@@ -191,23 +195,33 @@ class GenerationEngine(EngineProperties):
         return EventStream(events_of(attempts), request.cancelled.set)
 
     @overload
-    async def astream(
+    def astream(
         self, prompt: Prompt, response_format: TypeForm[T], **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[T]: ...
     @overload
-    async def astream(
+    def astream(
         self,
         prompt: Prompt,
         response_format: Format[T] = None,
         **arguments: Unpack[RequestArguments],
     ) -> AsyncEventStream[T]: ...
-    async def astream(
+    def astream(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> AsyncEventStream[Any]:
-        """:meth:`stream` for event loops: ``async for event in await engine.astream(…)``."""
-        request = await self._core.aprepare(prompt, response_format, arguments)
-        attempts = self._core.attempts(request, watches=True)
-        return AsyncEventStream(aevents_of(attempts, self._core.threads), request.cancelled.set)
+        """:meth:`stream` for event loops: ``async for event in engine.astream(…)``.
+
+        The request is checked when the stream is awaited, entered with ``async with``, or first
+        read.
+        """
+        core, cancelled = self._core, threading.Event()
+
+        async def prepare() -> Attempts:
+            request = await core.aprepare(prompt, response_format, arguments, cancelled)
+            return core.attempts(request, watches=True)
+
+        pending = PendingAttempts(prepare)
+        events = aevents_of(pending, core.threads)
+        return AsyncEventStream(events, cancelled.set, pending.get)
 
     @overload
     def run_tools(
@@ -249,7 +263,7 @@ class GenerationEngine(EngineProperties):
                 which the next one has none; ``on_turn``, a function that is called with each new
                 message; and the options of ``GenerationOptions``.
         """
-        loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
+        loop, options = _tool_loop(prompt, tools, arguments, self._core.input_modalities)
         self._core.preparation.request("-", response_format, _last(options))
         generate = partial(self.generate, response_format=response_format, **options)
         return loop.run(lambda turns, choice: generate(turns, tools=loop.tools, tool_choice=choice))
@@ -281,7 +295,7 @@ class GenerationEngine(EngineProperties):
         **arguments: Unpack[ToolLoopArguments],
     ) -> ToolRun[GenerationResult[Any]]:
         """:meth:`run_tools` for event loops; async tools are awaited."""
-        loop, options = _tool_loop(prompt, tools, arguments, self.input_modalities)
+        loop, options = _tool_loop(prompt, tools, arguments, self._core.input_modalities)
         await self._core.aprepare("-", response_format, _last(options))
         generate = partial(self.agenerate, response_format=response_format, **options)
         return await loop.arun(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 from ..runtime.backends import requires_backend
 
@@ -24,24 +23,16 @@ from ..prompt_cache.options import CacheOptions
 from ..replication import replica_of
 from ..requests.worker import Worker, on_own_thread
 from ..results.events import Event, PromptProgress
-from ..runtime.extras import import_extra
 from ..runtime.process_runtime import OnProgress, to_stderr
+from .applications import Applications
 from .arguments import EngineOptions, RequestArguments, with_option_signatures
-from .core import EngineCore
-from .extraction_engine import ExtractionEngine
+from .batch_engine import BatchEngine
+from .core import EngineCore, EngineProperties
 from .generation_engine import GenerationEngine
-from .transcription_engine import TranscriptionEngine
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAI
-
-# Imported by name: the engine does not depend on its front ends.
-_CLIENTS = "proxy_engine.integrations.openai"
-_APPLICATION = "proxy_engine.integrations.application"
 
 
 @with_option_signatures
-class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
+class InferenceEngine(GenerationEngine, BatchEngine, Applications, EngineProperties):
     """Runs a language model for any number of threads and tasks.
 
     Requests run on a thread of the engine. Up to ``batch_size`` of them share each forward pass;
@@ -119,8 +110,7 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
             num_draft_tokens=num_draft_tokens,
             media=media,
         )
-        self._application: Any = None
-        self._application_lock = threading.Lock()
+        super().__init__()
         worker = Worker()
         # Runs when the engine is collected, or at interpreter exit.
         self._finalizer = weakref.finalize(self, worker.close)
@@ -129,43 +119,6 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
         except BaseException:
             self._finalizer()
             raise
-
-    def openai(self, **options: Any) -> OpenAI:
-        """Return the client of the package ``openai`` for this engine, without a server.
-
-        Streams receive each token as it is generated; closing one cancels its request. Closing the
-        client does not close the engine.
-
-        Args:
-            options: Options of the client.
-
-        Raises:
-            MissingExtraError: The extra ``openai`` is not installed.
-        """
-        clients = import_extra("openai", _CLIENTS, purpose="engine.openai()")
-        client: OpenAI = clients.openai_client(self, **options)
-        return client
-
-    def async_openai(self, **options: Any) -> AsyncOpenAI:
-        """:meth:`openai` for event loops. Cancelling a task cancels its request."""
-        clients = import_extra("openai", _CLIENTS, purpose="engine.async_openai()")
-        client: AsyncOpenAI = clients.async_openai_client(self, **options)
-        return client
-
-    @property
-    def application(self) -> Any:
-        """The server's application on this engine, which clients in the same process share.
-
-        Raises:
-            MissingExtraError: The extra ``openai`` is not installed.
-        """
-        module = import_extra("openai", _APPLICATION, purpose="OpenAI's interface")
-        if self._application is None:
-            # It stores responses: threads that ask at the same time must get the same one.
-            with self._application_lock:
-                if self._application is None:
-                    self._application = module.Application(self)
-        return self._application
 
     def save_prompt_cache(
         self,
@@ -197,7 +150,7 @@ class InferenceEngine(GenerationEngine, ExtractionEngine, TranscriptionEngine):
         request = core.preparation.request(prompt, response_format, arguments)
         self._check_has_whole_caches()
         # An answer that is forced entirely would need no forward pass over the prompt.
-        changed = request.options.override({"fast_forward": False, "particles": 1, "n": 1})
+        changed = request.options.override({"fast_forward": False, "n": 1})
         request = replace(request, options=changed)
 
         def emit(event: Event) -> None:

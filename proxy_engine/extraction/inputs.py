@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
@@ -69,7 +69,7 @@ class Inputs:
         unit: The noun for a record, in the singular.
         count: The number of records; ``None`` if unknown.
         columns: The names of the fields, if the input is a table.
-        types: The types of fields in pyarrow, where they are known.
+        tables: Returns the fields as tables of pyarrow; ``None`` for an input that is no table.
         wait: Waits up to a number of seconds for the next record or the end, and returns whether it
             arrived; ``None`` if records are read without delay.
         is_stored: Whether the first records can be read ahead without waiting.
@@ -78,7 +78,7 @@ class Inputs:
         unit: The noun for a record.
         count: The number of records.
         columns: The names of the fields.
-        types: The types of fields.
+        tables: As above.
         is_stored: As above.
     """
 
@@ -89,14 +89,14 @@ class Inputs:
         *,
         count: int | None = None,
         columns: Sequence[str] | None = None,
-        types: Callable[[], Mapping[str, Any]] = dict,
+        tables: Callable[[], Iterable[Any] | None] = lambda: None,
         wait: Callable[[float], bool] | None = None,
         is_stored: bool = True,
     ) -> None:
         self.unit = unit
         self.count = count
         self.columns = columns
-        self.types = types
+        self.tables = tables
         self.is_stored = is_stored
         self._items = items
         self._wait = wait

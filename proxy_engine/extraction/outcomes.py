@@ -37,6 +37,12 @@ class Engine(Protocol):
     """The part of the engine that runs an extraction."""
 
     @property
+    def options(self) -> GenerationOptions: ...
+
+    @property
+    def count_tokens(self) -> Callable[..., int]: ...
+
+    @property
     def model_name(self) -> str: ...
 
     @property

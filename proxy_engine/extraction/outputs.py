@@ -13,32 +13,29 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from ..errors import (
-    EarlierRunError,
-    InvalidOptionError,
-    OutputFileRefusedError,
-)
+from ..errors import EarlierRunError, InvalidOptionError, OutputFileRefusedError
 from .answer_format import AnswerFormat
-from .frames import import_library
 from .inputs import Inputs, Item
 from .json_values import encode
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
-from .parquet import ParquetWriter
-from .rows import Csv, JsonLines, ParquetLines, RowFormat, error_type
+from .parquet import Parquet
+from .rows import Csv, JsonLines, RowFormat, error_type
 
 FileFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
 
 SUFFIXES: dict[str, FileFormat] = {
-    ".jsonl": "jsonl",
+    **{f".{name}": name for name in get_args(FileFormat)},
     ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".parquet": "parquet",
+}
+_FORMATS: dict[FileFormat, type[RowFormat]] = {
+    "jsonl": JsonLines,
+    "csv": Csv,
+    "parquet": Parquet,
 }
 _VERSION = 1
 
@@ -67,20 +64,27 @@ class OutputOptions:
     inputs: tuple[IO[bytes] | str, ...] = ()
 
     @classmethod
-    def of(cls, path: str, *, is_resumed: bool) -> OutputOptions:
-        """Return the options of a file whose suffix names its format.
+    def of(
+        cls,
+        path: str,
+        *,
+        is_resumed: bool = False,
+        is_replaced: bool = False,
+        inputs: tuple[IO[bytes] | str, ...] = (),
+    ) -> OutputOptions:
+        """Return the options of a file whose suffix names its format; JSON Lines without a suffix.
 
         Raises:
             InvalidOptionError: The suffix names no format.
         """
-        found = format_of(path)
+        found = format_of(path) if Path(path).suffix else "jsonl"
         if found is None:
             raise InvalidOptionError(
                 f"the suffix of {path!r} names no format of an output file",
                 option="output",
                 hint=f"Use one of {', '.join(SUFFIXES)}.",
             )
-        return cls(path, found, is_resumed)
+        return cls(path, found, is_resumed, is_replaced, inputs)
 
     @contextlib.contextmanager
     def opened(
@@ -97,29 +101,23 @@ class OutputOptions:
             OutputFileRefusedError: It has contents, cannot be written, or is an input.
             MissingExtraError: pyarrow, which writes Parquet, is not installed.
         """
-        kind: type[Output] = Output
-        path = self.path
-        rows: RowFormat = Csv(answers, fields) if self.format == "csv" else JsonLines(answers)
+        rows = _FORMATS[self.format](answers, fields, inputs.tables)
         with contextlib.ExitStack() as stack:
-            if self.format == "parquet":
-                import_library("pyarrow")
-                kind, path = ParquetOutput, f"{self.path}.partial.jsonl"
-                rows = ParquetLines(answers)
-                if has_contents(self.path):
-                    if not self.is_resumed and not self.is_replaced:
-                        raise existing(self.path)
-                    # Raises if it cannot be written, or is an input.
-                    stack.enter_context(open_output(self.path, inputs=self.inputs, is_resumed=True))
+            if rows.beside and has_contents(self.path):
+                if not self.is_resumed and not self.is_replaced:
+                    raise existing(self.path)
+                # Raises if it cannot be written, or is an input.
+                stack.enter_context(open_output(self.path, inputs=self.inputs, is_resumed=True))
             file = stack.enter_context(
                 open_output(
-                    path,
+                    self.path + rows.beside,
                     inputs=self.inputs,
                     is_resumed=self.is_resumed,
                     is_replaced=self.is_replaced,
                 )
             )
             manifest = self._opened_manifest(stack, file, answers) if file.is_regular else None
-            yield kind(self, file, manifest, rows, inputs)
+            yield Output(self, file, manifest, rows, inputs)
 
     def _opened_manifest(
         self, stack: contextlib.ExitStack, file: OutputFile, answers: AnswerFormat
@@ -250,6 +248,17 @@ class Output:
         self._manifest = manifest
         self._inputs = inputs
         self._size = 0
+        # Without entries, the file is one that a run was about to replace.
+        self._is_complete = (
+            bool(rows.beside)
+            and options.is_resumed
+            and not file.size
+            and has_contents(options.path)
+            and manifest is not None
+            and manifest.has_entries()
+        )
+        if self._is_complete:
+            os.unlink(file.path)
 
     def earlier(self) -> Iterator[Outcome]:
         """Yield the outcomes of the records that the file has rows of, and take these records.
@@ -274,14 +283,11 @@ class Output:
                 yield entry.outcome(item, self.rows.answers)
         except (ValueError, TypeError) as error:
             raise self._refusal(str(error)) from error
-        if not self._ends_row():
+        if not self._is_complete and not self._file.has_line_end(self._size):
             raise self._refusal("its rows have been changed")
 
     def _has(self, entry: Entry) -> bool:
-        return entry.size <= self._file.size
-
-    def _ends_row(self) -> bool:
-        return self._file.has_line_end(self._size)
+        return self._is_complete or entry.size <= self._file.size
 
     def _refusal(self, reason: str) -> OutputFileRefusedError:
         return OutputFileRefusedError(
@@ -292,9 +298,17 @@ class Output:
 
     def check_continuable(self) -> None:
         """Raise ``OutputFileRefusedError`` if no rows can be added."""
+        if self._is_complete:
+            raise OutputFileRefusedError(
+                f"{self._path!r} is complete and has {self.done} rows; the input has more records",
+                path=self._path,
+                hint="Rows cannot be added to it. Write another file.",
+            )
 
     def begin(self) -> None:
         """Drop all but the rows of an earlier run; the files are unchanged until then."""
+        if self._is_complete:
+            return
         if self._size:
             self.rows.continue_after(_text_of(self._file.lines()))
         self._file.begin(self._size)
@@ -325,53 +339,9 @@ class Output:
         header = self.rows.missing_header()
         if header is not None:
             self._file.write(header)
-
-
-class ParquetOutput(Output):
-    """A Parquet file. Until the last row, the rows are in a file of JSON Lines beside it."""
-
-    def __init__(self, options: OutputOptions, file: OutputFile, *arguments: Any) -> None:
-        super().__init__(options, file, *arguments)
-        # Without entries, the file is one that a run was about to replace.
-        self._is_complete = (
-            options.is_resumed
-            and not file.size
-            and has_contents(options.path)
-            and self._manifest is not None
-            and self._manifest.has_entries()
-        )
-        if self._is_complete:
-            os.unlink(file.path)
-
-    def _has(self, entry: Entry) -> bool:
-        return self._is_complete or super()._has(entry)
-
-    def _ends_row(self) -> bool:
-        return self._is_complete or super()._ends_row()
-
-    def check_continuable(self) -> None:
-        if self._is_complete:
-            raise OutputFileRefusedError(
-                f"{self._path!r} is complete and has {self.done} rows; the input has more records",
-                path=self._path,
-                hint="Rows cannot be added to a Parquet file. Write another file.",
-            )
-
-    def begin(self) -> None:
-        if not self._is_complete:
-            super().begin()
-
-    def finish(self) -> None:
-        if self._is_complete:
-            return
-        writer = ParquetWriter(self.rows.answers, self._inputs.types())
-        writer.write(partial(_lines_of, self._file.path), self._path)
-        os.unlink(self._file.path)
-
-
-def _lines_of(path: str) -> Iterator[bytes]:
-    with Path(path).open("rb") as lines:
-        yield from lines
+        if self.rows.beside and not self._is_complete:
+            self.rows.complete(self._file.path, self._path)
+            os.unlink(self._file.path)
 
 
 def _text_of(lines: Iterator[bytes]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -129,8 +130,9 @@ class RecordReader:
         """
         images = self._images(record)
         text = self._text(record, is_required=not images)
-        if not text.strip() and not images:
-            raise RecordError("the text is empty", field=_name(self.text))
+        if not images and all(map(_is_invisible, text)):
+            reason = "has no visible characters" if text.strip() else "is empty"
+            raise RecordError(f"the text {reason}", field=_name(self.text))
         return Content(text, images)
 
     def _text(self, record: Any, *, is_required: bool) -> str:
@@ -198,6 +200,11 @@ class RecordReader:
                 hint=f"Name the field with {role}=.",
             )
         return None
+
+
+def _is_invisible(character: str) -> bool:
+    """Whether a character is white space, a control character or one such as U+200B or U+FEFF."""
+    return character.isspace() or unicodedata.category(character) in ("Cc", "Cf")
 
 
 def _name(field: Field | None) -> str | None:

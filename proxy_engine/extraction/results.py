@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from ..errors import EarlierRunError
 from ..results.streams import Stream
 from .answer_format import ERROR, AnswerFormat
-from .column_types import conform, infer_type
-from .frames import Frame, Library, make_frame
-from .json_values import is_missing, jsonable
+from .json_values import encode, is_missing, jsonable
 from .page import PageRecord, page
 from .records import RecordReader
 from .rows import error_text, unwritten
+from .tables import Frame, make_frame
 
 if TYPE_CHECKING:
     from ..results.parts import Quotation, Usage
@@ -183,7 +182,7 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             return PageRecord(label, text, error=error_text(unwritten(error, "")))
         return PageRecord(label, text, answer, one.quotes, has_field_quotes=has_field_quotes)
 
-    def _to(self, library: Library) -> Any:
+    def _to(self, library: str) -> Any:
         frame = self._frame
         if frame is not None and frame.library == library and not frame.is_streamed:
             return frame.with_columns(self._added(), self._answers.details.types)
@@ -249,5 +248,5 @@ def _cell(value: Any) -> Any:
 
 
 def _html(value: Any) -> str:
-    text = "" if value is None else str(conform(value, infer_type([value])))
+    text = "" if value is None else value if isinstance(value, str) else encode(jsonable(value))
     return escape(text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…")

@@ -6,9 +6,9 @@ import csv
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import EarlierRunError, OutputValidationError, RecordError
 from .answer_format import ERROR, AnswerFormat
@@ -19,14 +19,27 @@ if TYPE_CHECKING:
     from .outcomes import Outcome
 
 
+Tables: TypeAlias = Callable[[], Iterable[Any] | None]
+"""Returns the fields of the records as tables of pyarrow, again with each call."""
+
+
 class RowFormat(ABC):
     """Encodes rows.
 
     Args:
         answers: The format of the answers.
+        fields: The fields of the records, if they are known.
+        tables: Returns the fields of the records as tables, if they are a table.
+
+    Attributes:
+        beside: The suffix of the file with the rows until the last one; empty: the file itself.
     """
 
-    def __init__(self, answers: AnswerFormat) -> None:
+    beside = ""
+
+    def __init__(
+        self, answers: AnswerFormat, fields: Iterable[str] = (), tables: Tables = lambda: None
+    ) -> None:
         self.answers = answers
         self.error = answers.prefix + ERROR
         self._reserved = frozenset(answers.added_columns)
@@ -51,6 +64,13 @@ class RowFormat(ABC):
     def missing_header(self) -> str | None:
         """Return the header of a file without rows; ``None`` if none is missing."""
         return None
+
+    def complete(self, rows: str, path: str) -> None:  # noqa: B027 - only for formats beside rows
+        """Write the file from the rows beside it, whole or not at all.
+
+        Raises:
+            OutputFileError: It cannot be written.
+        """
 
     def encoded(self, outcome: Outcome) -> tuple[str, Outcome]:
         """Return the row and the outcome of a record: an error if its value cannot be written."""
@@ -93,33 +113,17 @@ class JsonLines(RowFormat):
         return join_members({**fields, **self.answers.split(answer), **details})
 
 
-class ParquetLines(JsonLines):
-    """Rows that become a Parquet file: JSON Lines with the answers of the model.
-
-    They are validated again for the types of the columns, and validators may reject the values that
-    they have returned.
-    """
-
-    def row(self, outcome: Outcome) -> str:
-        if outcome.error is None:
-            # Raises as the conversion to columns would, when all records are done.
-            self.answers.cells(self.answers.plain(outcome.value()))
-        return self._row(outcome, outcome.answer)
-
-
 class Csv(RowFormat):
     """CSV (RFC 4180) with line breaks of one character, in UTF-8, with a header.
 
     A text is written as it is, another value as JSON, and a missing value as an empty cell. The
     columns are fixed when the first row is written.
-
-    Args:
-        answers: The format of the answers.
-        fields: The fields of the records, if they are known.
     """
 
-    def __init__(self, answers: AnswerFormat, fields: Iterable[str] = ()) -> None:
-        super().__init__(answers)
+    def __init__(
+        self, answers: AnswerFormat, fields: Iterable[str] = (), tables: Tables = lambda: None
+    ) -> None:
+        super().__init__(answers, fields, tables)
         self._names = dict.fromkeys(fields)
         self._has_header = False
 

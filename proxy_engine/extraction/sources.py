@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import os
@@ -12,7 +11,7 @@ import stat
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from functools import partial
+from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -22,9 +21,9 @@ from state_machines.errors import has_surrogate
 from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
-from .frames import Frame, import_library
 from .inputs import Content, Inputs, Item
 from .records import RecordReader
+from .tables import Frame, import_arrow
 
 FILE = "file"
 """The field of paths."""
@@ -42,9 +41,9 @@ def record_inputs(records: Iterable[Any], frame: Frame | None, reader: RecordRea
         reader: Reads their content.
     """
     if frame is not None:
-        columns, types = frame.columns, frame.arrow_types
+        columns, tables = frame.columns, cache(frame.tables)
         items = _items(_valid(frame), reader, "record")
-        return Inputs(items, "record", count=frame.count(), columns=columns, types=types)
+        return Inputs(items, "record", count=frame.count(), columns=columns, tables=tables)
     count = len(records) if isinstance(records, Sized) else None
     return Inputs(_items(_valid(records), reader, "record"), "record", count=count)
 
@@ -209,19 +208,24 @@ def parquet_inputs(path: str, reader: RecordReader) -> Inputs:
         InvalidOptionError: The file cannot be read, or has no column with texts or images.
         MissingExtraError: pyarrow is not installed.
     """
-    arrow = import_library("pyarrow")
-    parquet = importlib.import_module("pyarrow.parquet")
+    arrow, parquet = import_arrow(), import_arrow("pyarrow.parquet")
     try:
         file = parquet.ParquetFile(path)
     except (OSError, arrow.ArrowException) as error:
         raise InvalidOptionError(f"cannot read {path!r}: {error}", option="records") from error
     columns = _columns(list(file.schema_arrow.names), reader)
-    batches = file.iter_batches(batch_size=_BATCH_ROWS)
-    rows = (row for batch in batches for row in batch.to_pylist())
-    types = {field.name: field.type for field in file.schema_arrow if field.name in columns}
+
+    def tables() -> Iterator[Any]:
+        # The first table has no rows, and so the columns that all tables have.
+        yield file.schema_arrow.empty_table().select(columns)
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
+            yield arrow.Table.from_batches([batch]).select(columns)
+
+    rows = (row for batch in file.iter_batches(batch_size=_BATCH_ROWS) for row in batch.to_pylist())
     count = file.metadata.num_rows
-    items = _items(_valid(rows), reader, "row")
-    return Inputs(items, "row", count=count, columns=columns, types=lambda: types)
+    return Inputs(
+        _items(_valid(rows), reader, "row"), "row", count=count, columns=columns, tables=tables
+    )
 
 
 def _columns(names: Sequence[str], reader: RecordReader) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ A single sequence is a batch of one, in mlx-lm's caches for a single sequence.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..runtime.backends import requires_backend
@@ -27,17 +27,14 @@ with requires_backend():
 
 from mlx.nn.layers.base import Module
 
-from ..runtime.blas import has_fast_blas
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_retract, padded_tokens
 from .exact_choices import ExactChoices
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .lookahead import Lookahead
 from .model_checks import ModelChecks
-from .particles import KnownWeights
 from .sampling import NextToken
 from .sequence import GeneratedSequence
-from .speculation.draft_length import most_efficient_count
 from .speculation.drafting import BatchDrafts
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
@@ -108,44 +105,23 @@ class Batch:
         if not rows.sequences:
             return True
         can_grow = rows.is_merged or can_merge(rows.cache)
-        return can_grow and self.can_fork(cache)
-
-    def can_fork(self, cache: Sequence[Any]) -> bool:
-        """Whether several sequences can begin with copies of a cache and share passes."""
-        return self._quantize is None and can_merge(cache) and self._probe.can_decode()
+        can_share = self._quantize is None and can_merge(cache)
+        return can_grow and can_share and self._probe.can_decode()
 
     @property
     def can_prefill_together(self) -> bool:
         """Whether several prompts can share a prefill pass."""
         return self._quantize is None and self._probe.can_pad()
 
-    def add(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
-        """Add sequences with the same tokens, whose cache the batch takes over.
-
-        Their prompt is processed: they have ``logits``.
-        """
+    def add(self, sequence: GeneratedSequence, cache: list[Any]) -> None:
+        """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
-        self._rows.add(sequences, cache)
+        self._rows.add(sequence, cache)
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
         self._rows.add_all(sequences, cache)
-
-    def replace(
-        self,
-        removed: Collection[GeneratedSequence],
-        added: Mapping[GeneratedSequence, GeneratedSequence],
-    ) -> None:
-        """Replace sequences by others that continue copies of their caches.
-
-        Args:
-            removed: The sequences to remove.
-            added: The sequences to add, each with the sequence in the batch that it continues; that
-                may be itself.
-        """
-        self._rows.replace(removed, added)
-        self._release()
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
@@ -248,16 +224,12 @@ class Batch:
         counts = self._token_counts(
             pending, {sequence: draft.tokens for sequence, draft in drafts.items()}
         )
-        fed = {
-            sequence: pending[sequence][:count]
-            for sequence, count in zip(sequences, counts, strict=True)
-        }
+        tokens: list[list[int]] = []
         for sequence, count in zip(sequences, counts, strict=True):
             sequence.processed += count
             if sequence in drafts:
                 sequence.propose(drafts[sequence].tokens)
-                fed[sequence] += sequence.tail
-        tokens = self._rows.arrange(fed)
+            tokens.append(pending[sequence][:count] + sequence.tail)
         lengths = [len(of_row) for of_row in tokens]
         if drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
             self._rows.begin_trial(lengths)
@@ -305,49 +277,18 @@ class Batch:
         """Return how many of its pending tokens each sequence takes in the next pass.
 
         A sequence with a draft takes all of them.
-
-        How fast the sequences of a group advance does not depend on other sequences, so that the
-        weights that are compared with each other do not either.
         """
-        # A finished sequence with weights needs no logits after its last token.
-        lengths = [
-            len(tokens) - (sequence.finished and sequence.weights is not None)
-            for sequence, tokens in pending.items()
-        ]
+        lengths = [len(tokens) for tokens in pending.values()]
         rows = self._rows
         if drafts:
             width = max(len(pending[sequence]) + len(tokens) for sequence, tokens in drafts.items())
             return [min(length, width) for length in lengths]
         if len(lengths) == 1 and (not rows.is_merged or rows.is_plain):
             return lengths
-        # By row, since sequences that share one take the same tokens once.
-        by_row = {
-            (sequence.row, *tokens[:length]): (sequence, length)
-            for (sequence, tokens), length in zip(pending.items(), lengths, strict=True)
-        }
-        if len(by_row) == 1 and (not rows.is_merged or rows.is_plain):
-            return lengths
-        rows.merge()
-        groups: dict[object, list[int]] = {}
-        for sequence, length in by_row.values():
-            if sequence.weights is not None:
-                groups.setdefault(sequence.group, []).append(length)
-        wants_padding = self._pads or (groups and has_fast_blas())
-        if not (wants_padding and can_retract(rows.cache) and self._probe.can_pad()):
+        if not (self._pads and can_retract(rows.cache) and self._probe.can_pad()):
             # Without padding, every row takes one token; the rest is left for later passes.
             return [1] * len(lengths)
-        if self._pads:
-            return lengths
-        # A later pass would have nothing else to do for a finished group.
-        unfinished = {sequence.group for sequence in pending if not sequence.finished}
-        counts = {
-            group: most_efficient_count(few) if group in unfinished else max(few)
-            for group, few in groups.items()
-        }
-        return [
-            min(length, counts.get(sequence.group, 1))
-            for sequence, length in zip(pending, lengths, strict=True)
-        ]
+        return lengths
 
     def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> Work:
         """Dispatch a pass and set each sequence's logits after its last token.
@@ -361,14 +302,10 @@ class Batch:
         """
         started = time.perf_counter()
         sequences = self._rows.sequences
-        deltas = [0] * len(lengths)
-        for sequence in sequences:
-            deltas[sequence.row] = sequence.rope_delta
+        deltas = [sequence.rope_delta for sequence in sequences]
         output = self._run(tokens, position_arguments(deltas) if any(deltas) else {})
         of_rows = output.last(lengths)
         model = self._draft_model
-        weights: list[mx.array] = []
-        known: dict[int, KnownWeights] = {}
         for sequence in sequences:
             row = sequence.row
             sequence.logits = of_rows[row]
@@ -380,10 +317,7 @@ class Batch:
             if model is not None and model.reads_states and sequence.drafting is not None:
                 end = sequence.processed + len(sequence.tail)
                 model.observe(sequence, output.states(row, lengths[row]), end)
-            if sequence.weights is not None and not sequence.weights.is_complete:
-                sequence.weigh_forced(output.logits[row, : lengths[row]], known.setdefault(row, {}))
-                weights += sequence.weights.unread
-        mx.async_eval(output.inputs, *weights)
+        mx.async_eval(output.inputs)
         return "dispatch", started, time.perf_counter()
 
     def _run(self, tokens: mx.array, arguments: Mapping[str, Any]) -> PassOutput:

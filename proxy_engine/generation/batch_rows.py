@@ -4,19 +4,15 @@ The row of a text holds its ``processed`` tokens, behind them its *tail*: tokens
 behind these padding. :meth:`CachedText.propose` puts tokens on trial, and :meth:`CachedText.commit`
 ends the trial: the tokens that the text continues with are kept, and the batch drops the columns of
 the others. Nothing else changes the row of a cache.
-
-Sequences that were forked from each other share a row as long as they have the same tokens: the
-model computes the same for them. The row is copied when their tokens differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 import mlx.core as mx
 
-from ..prompt_cache.layers import copy_cache
 from .cache_layers import (
     Rollback,
     RowsRollback,
@@ -93,11 +89,10 @@ class BatchRows(Generic[T]):
     """Texts with their rows of a cache.
 
     Attributes:
-        sequences: The texts.
+        sequences: The texts, each with the row of its place.
         cache: The cache, one layer each; a batch cache if ``is_merged``.
         is_merged: A sequence that was always alone has a plain cache, which is faster.
         is_plain: Whether all layers have plain keys and values, which can be padded and trimmed.
-        is_one_each: Whether rows and sequences correspond one to one, in the same order.
     """
 
     def __init__(self) -> None:
@@ -105,77 +100,29 @@ class BatchRows(Generic[T]):
         self.cache: list[Any] = []
         self.is_merged = False
         self.is_plain = True
-        self.is_one_each = True
-        self._count = 0
         self._rollback: Rollback | RowsRollback | None = None
 
-    def is_shared(self, sequence: T) -> bool:
-        """Whether other sequences have the same row."""
-        return (
-            not self.is_one_each and sum(other.row == sequence.row for other in self.sequences) > 1
-        )
-
-    def add(self, sequences: Sequence[T], cache: list[Any]) -> None:
-        """Add a row for sequences with the same tokens, whose plain cache is taken over."""
+    def add(self, sequence: T, cache: list[Any]) -> None:
+        """Add a text, whose plain cache is taken over."""
         self._extend(cache, is_merged=False)
-        for sequence in sequences:
-            sequence.row = self._count
-        self._update([*self.sequences, *sequences], self._count + 1)
+        self._update([*self.sequences, sequence])
 
     def add_all(self, sequences: Sequence[T], cache: list[Any]) -> None:
-        """Add the rows of a batch cache, one for each sequence."""
+        """Add the rows of a batch cache, one for each text."""
         self._extend(cache, is_merged=True)
-        for row, sequence in enumerate(sequences, self._count):
-            sequence.row = row
-        self._update([*self.sequences, *sequences], self._count + len(sequences))
-
-    def replace(self, removed: Collection[T], added: Mapping[T, T]) -> None:
-        """Replace sequences by others; see :meth:`Batch.replace`. Rows stay until they are used."""
-        self.settle()
-        rows = {sequence: source.row for sequence, source in added.items()}
-        for sequence, row in rows.items():
-            sequence.row = row
-        kept = [
-            sequence
-            for sequence in self.sequences
-            if sequence not in removed and sequence not in rows
-        ]
-        self._update([*kept, *rows], self._count)
+        self._update([*self.sequences, *sequences])
 
     def remove(self, sequence: T, *, wants_cache: bool) -> list[Any] | None:
-        """Remove a sequence, and return its cache if it is wanted."""
+        """Remove a text, and return its cache if it is wanted."""
         self.settle()
-        is_shared = self.is_shared(sequence)
         cache = None
-        if wants_cache and self.is_merged:
-            cache = extract_row(self.cache, sequence.row)
-        elif wants_cache:
-            cache = copy_cache(self.cache) if is_shared else self.cache
-        self._update([other for other in self.sequences if other is not sequence], self._count)
-        if self.sequences and not is_shared:
-            rows = sorted({other.row for other in self.sequences})
-            for other in self.sequences:
-                other.row = rows.index(other.row)
-            self._copy_rows(rows)
+        if wants_cache:
+            cache = extract_row(self.cache, sequence.row) if self.is_merged else self.cache
+        others = [other for other in self.sequences if other is not sequence]
+        if others:
+            keep_rows(self.cache, [other.row for other in others])
+        self._update(others)
         return cache
-
-    def arrange(self, tokens: Mapping[T, Sequence[int]]) -> list[Sequence[int]]:
-        """Give each sequence a row for its next tokens, and drop unused rows.
-
-        Args:
-            tokens: The tokens that each sequence takes in the next pass.
-
-        Returns:
-            The tokens of each row.
-        """
-        if self.is_one_each and len(self.sequences) == self._count:
-            return [tokens[sequence] for sequence in self.sequences]
-        numbers: dict[tuple[int, tuple[int, ...]], int] = {}
-        for sequence in self.sequences:
-            key = sequence.row, tuple(tokens[sequence])
-            sequence.row = numbers.setdefault(key, len(numbers))
-        self._copy_rows([row for row, _ in numbers])
-        return [row_tokens for _, row_tokens in numbers]
 
     def begin_trial(self, lengths: Sequence[int]) -> None:
         """Prepare for a pass whose tokens are partly on trial, or whose rows are padded.
@@ -194,10 +141,10 @@ class BatchRows(Generic[T]):
     def settle(self) -> None:
         """End all trials: drop refused tokens and padding from the cache."""
         rollback, self._rollback = self._rollback, None
-        counts = [0] * self._count
-        for sequence in self.sequences:
-            if sequence.tail or sequence.padding:
-                counts[sequence.row] = sequence.commit()
+        counts = [
+            sequence.commit() if sequence.tail or sequence.padding else 0
+            for sequence in self.sequences
+        ]
         if not any(counts):
             return
         if rollback is None:
@@ -238,32 +185,25 @@ class BatchRows(Generic[T]):
         """Convert the batch cache of a single sequence to a plain one."""
         if self.is_merged and len(self.sequences) == 1:
             self.settle()
-            self.cache = extract_row(self.cache, self.sequences[0].row)
-            self.sequences[0].row = 0
+            self.cache = extract_row(self.cache, 0)
             self.is_merged = False
-            self._update(self.sequences, 1)
+            self._update(self.sequences)
 
     def _extend(self, cache: list[Any], *, is_merged: bool) -> None:
         self.settle()
         if not self.sequences:
-            self.cache, self.is_merged, self._count = cache, is_merged, 0
+            self.cache, self.is_merged = cache, is_merged
         else:
             self.merge()
             extend(self.cache, cache if is_merged else merge([cache]))
 
-    def _update(self, sequences: Iterable[T], rows: int) -> None:
+    def _update(self, sequences: Iterable[T]) -> None:
         self.sequences = list(sequences)
-        self._count = rows
-        self.is_one_each = [sequence.row for sequence in self.sequences] == list(range(rows))
+        for row, sequence in enumerate(self.sequences):
+            sequence.row = row
         self.is_plain = can_pad(self.cache)
         if not self.sequences:
             self.cache = []
-
-    def _copy_rows(self, sources: Sequence[int]) -> None:
-        if list(sources) != list(range(self._count)):
-            self.merge()
-            keep_rows(self.cache, sources)
-        self._update(self.sequences, len(sources))
 
     def _drop_padding(self) -> None:
         """Drop columns that are padding in every row, if they are many."""

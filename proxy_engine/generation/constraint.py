@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-import mlx.core as mx
 import numpy as np
 
 from state_machines import Matcher, Vocabulary
@@ -18,7 +19,7 @@ from state_machines.root import Part, RootMatcher
 
 from .device_masks import SMALL_MASK_TOKENS, DeviceMasks, Mask
 from .fast_forward import MASK_STEPS, FastForward, must_end
-from .limits import PartLimits, SequenceOptions, end_boost
+from .limits import PartLimits, SequenceOptions
 from .tokens import Cut, TextEnd
 
 SLOW_MASK_STEPS = 500
@@ -30,6 +31,21 @@ ADVANCE_STEPS = 20_000
 
 class SlowMaskError(Exception):
     """The next mask is too slow for the model thread; see :meth:`Constraint.compute_slow`."""
+
+
+class _Refused(NamedTuple):
+    """What an output would continue with, had a limit not refused a token.
+
+    Attributes:
+        text: The text of the token, as far as it is not written, and what the grammar forces
+            behind it.
+        length: The length of the token's text in it.
+        earlier: The cut before the token.
+    """
+
+    text: bytes
+    length: int
+    earlier: Cut | None
 
 
 class Constraint:
@@ -56,8 +72,6 @@ class Constraint:
         written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
         cut: Where a limit first changed the output; ``None``: it has not.
-        without_limit: The last mask with the tokens that the guard refuses, if it left any out.
-            Only for weighted sequences, whose masks leave them out always.
     """
 
     def __init__(
@@ -78,7 +92,6 @@ class Constraint:
         self.written = 0
         self.forced_text = b""
         self.cut: Cut | None = None
-        self.without_limit: Mask | None = None
         self._masks = masks
         self._limits = limits
         self._only_part = part
@@ -86,6 +99,7 @@ class Constraint:
         # Masks leave out the tokens that the guard refuses. Not before it has refused a token that
         # was sampled: so it is known whether the limit has changed the text.
         self._follows_limit = False
+        self._refused: _Refused | None = None
         self._last: tuple[Node, Mask] | None = None
         self._steps = MASK_STEPS
         self._planned: Mask | None = None
@@ -157,20 +171,19 @@ class Constraint:
     def has_choice(self) -> bool:
         """Whether a finite choice comes next whose options have a distribution.
 
-        Not while end tokens are masked or boosted: that distribution is defined for tokens only.
+        Not while end tokens are masked: that distribution is defined for tokens only.
         """
-        matcher, options = self.matcher, self.options
-        if matcher is None or matcher.is_finished or self.is_scripted:
-            return False
-        soft = options.soft_max_tokens
-        if self.generated < options.min_tokens or (soft is not None and self.generated >= soft):
+        matcher = self.matcher
+        if matcher is None or matcher.is_finished or self.is_scripted or self.missing_tokens:
             return False
         return finite_choice(matcher.state) is not None
 
     def begin_token(self) -> None:
         """Set the limits of the next token, before :meth:`accepts`; :meth:`mask` does it, too."""
-        if self._limits.has_any:
-            self._limits.apply(self.part, self.generated, self.guard)
+        limits = self._limits
+        ends_text = limits.has_any and limits.apply(self.part, self.generated, self.guard)
+        if ends_text and not self.is_limited:
+            self._cut(b"", is_late=False)
 
     # Masks.
 
@@ -197,10 +210,7 @@ class Constraint:
             if not exact or self._last is None or self._last[0] is not self.matcher.state:
                 self._last = self.matcher.state, self._in_time(self.matcher)
             allowed = self._last[1]
-            self.without_limit = None
-            if self.options.weighs:
-                allowed = self._weighted_within_limit(self.guard, allowed, exact=exact)
-            elif exact or self._follows_limit:
+            if exact or self._follows_limit:
                 allowed = self.guard.mask(allowed, exact=exact)
         is_complete = self.matcher is None or self.matcher.is_accepting
         if is_complete and self.generated + unread < self.options.min_tokens:
@@ -212,25 +222,6 @@ class Constraint:
         if allowed is not None and self._script:
             allowed = self._scripted(allowed, exact=exact)
         return allowed
-
-    def end_boost(self, allowed: Mask | None) -> tuple[mx.array, float] | None:
-        """Return the tokens that are boosted and the boost in nats; ``None``: no tokens are.
-
-        Args:
-            allowed: The mask of the next token.
-        """
-        options = self.options
-        soft = options.soft_max_tokens
-        if soft is None or self.generated < max(soft, options.min_tokens):
-            return None
-        if self.guard is None or allowed is None:
-            nearer = np.array(sorted(options.end_token_ids))
-        else:
-            nearer = self.guard.closer_tokens(allowed)
-        if not len(nearer):
-            return None
-        boost = end_boost(self.generated, soft, options.max_tokens)
-        return mx.array(nearer.astype(np.int32)), boost
 
     def compute_slow(self) -> None:
         """Compute the mask that was too slow for the model thread, so that :meth:`mask` finds it.
@@ -336,15 +327,22 @@ class Constraint:
     def refuse(self, token_id: int) -> None:
         """Record a sampled token for which a limit leaves too few tokens.
 
-        A limit does not change text that the grammar forces: other tokens spell it.
+        The limit has changed nothing if other tokens spell the same text, and text that the grammar
+        forces behind it.
         """
         guard, matcher = self.guard, self.matcher
         if self.is_limited or guard is None or matcher is None:
             return
         state = guard.state_after(token_id)
-        form = matcher.vocabulary.token_bytes[token_id] or b""
-        if state is not None and not matcher.forced_bytes().startswith(form):
-            self._refuse(guard, state, 1, form)
+        if state is None:
+            return
+        earlier, form = self.cut, _written(matcher.vocabulary.token_bytes[token_id])
+        self._refuse(guard, state, 1, form)
+        if self.is_limited:
+            after = matcher.copy()
+            with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):
+                after.advance(token_id)
+                self._refused = _Refused(form + after.forced_bytes(), len(form), earlier)
 
     def refuse_option(self, option: ChoiceOption) -> None:
         """Record that an option would be drawn if it did not exceed a limit."""
@@ -362,22 +360,34 @@ class Constraint:
         """
         if guard.exceeds(state, guard.left - used):
             is_late = self._limits.is_bound_by_time and not guard.exceeds(state, guard.total - used)
-            self._cut(refused.replace(Vocabulary.SPECIAL_MARK, b""), is_late=is_late)
+            self._cut(_written(refused), is_late=is_late)
 
     def _cut(self, refused: bytes, *, is_late: bool) -> None:
         self.cut = Cut(self.written, refused, "max_seconds" if is_late else "max_tokens")
         self._follows_limit = True
 
     def _advance(self, guard: Guard, token_id: int, *, is_choice: bool) -> None:
-        form = guard.matcher.vocabulary.token_bytes[token_id] or b""
-        written = form.removeprefix(Vocabulary.SPECIAL_MARK)
+        written = _written(guard.matcher.vocabulary.token_bytes[token_id])
         guard.advance(token_id)
         self.written += len(written)
+        if self._refused is not None:
+            self._compare(self._refused, written)
         self.forced_text = b"" if is_choice else self.forced_text + written
         if self._repetition is not None:
             self._repetition.advance(written, guard.matcher)
             if self.cut is None and self._repetition.unit is not None:
                 self.cut = Cut(self.written, self._repetition.unit, "repetition")
+
+    def _compare(self, refused: _Refused, written: bytes) -> None:
+        """Withdraw :attr:`cut` once other tokens have spelled the text of the refused one."""
+        self._refused = None
+        if not refused.text.startswith(written):
+            return
+        left = refused.length - len(written)
+        if left > 0:
+            self._refused = _Refused(refused.text[len(written) :], left, refused.earlier)
+        else:
+            self.cut, self._follows_limit = refused.earlier, False
 
     def _in_time(self, matcher: Matcher) -> Mask:
         planned, self._planned = self._planned, None
@@ -390,19 +400,6 @@ class Constraint:
             raise SlowMaskError from None
         self._steps = MASK_STEPS
         return allowed
-
-    def _weighted_within_limit(self, guard: Guard, allowed: Mask, *, exact: bool) -> Mask:
-        """Return the allowed tokens that the guard accepts.
-
-        A refused token would cost a weighted sequence its weight.
-        """
-        within = guard.mask(allowed, exact=exact or self._is_small(allowed))
-        is_known = exact or self._follows_limit or self._script
-        if not (is_known or within is allowed or np.array_equal(within, allowed)):
-            self.without_limit = allowed
-            if guard.matcher.is_accepting and self.generated < self.options.min_tokens:
-                self.without_limit = self._without_end_tokens(allowed, len(allowed))
-        return within
 
     def _scripted(self, allowed: Mask, *, exact: bool) -> Mask:
         """Return a mask of the next scripted token; if it is not accepted, the script ends."""
@@ -419,6 +416,11 @@ class Constraint:
 
     def _is_small(self, allowed: Mask) -> bool:
         return self._masks.on_device(allowed).count <= SMALL_MASK_TOKENS
+
+
+def _written(form: bytes | None) -> bytes:
+    """Return the text of a token; special tokens by their names."""
+    return (form or b"").replace(Vocabulary.SPECIAL_MARK, b"")
 
 
 def _only(allowed: Mask, token_id: int) -> Mask:

@@ -104,7 +104,7 @@ class ExactChoices:
             return None
         sampler = choice.sampler
         has_penalties = sampler.parameters.has_penalties
-        needs_all = sampler.parameters.has_filters or sequence.weights is not None
+        needs_all = sampler.parameters.has_filters
 
         def temper(logits: mx.array, behind: Sequence[int]) -> mx.array:
             before = [*sequence.tokens, *behind] if has_penalties else ()
@@ -216,23 +216,7 @@ class Choice:
             )
         )
         constraint.restrict(option.state, tokens)
-        start = len(sequence.tokens)
-        appended = sequence.advance_forced()
-        weights = sequence.weights
-        if weights is not None:
-            is_greedy = self.sampler.parameters.temperature == 0
-            log_proposal = 0.0 if is_greedy else float(logprobs[number])
-            ids = tuple(token.token_id for token in appended[: len(tokens)])
-            if len(self.options) > 1 and ids == tokens and not constraint.is_scripted:
-                # The whole score is known: with the first token, so that particles are not compared
-                # by the beginnings of their options.
-                weights.settle(len(ids), float(scores.log_scores[number]) - log_proposal)
-                weights.add_factor(-float(scores.log_masses[number]))
-            else:
-                weights.add_factor(-log_proposal)
-            logits = sequence.next_logits.all()
-            weights.weigh(logits, start - 1, sequence.tokens, sequence.prompt_tokens, {})
-        return appended
+        return sequence.advance_forced()
 
 
 def _candidates(

@@ -203,7 +203,7 @@ def _generate(
         on_progress(prefill.processed, total)
     on_progress(total, total)
     batch = Batch(prefill.forward, quantize=prefill.quantize)
-    batch.add([sequence], prefill.cache)
+    batch.add(sequence, prefill.cache)
     for token in forced:
         yield token.token_id, _certain(token.token_id, width)
     while not sequence.finished:

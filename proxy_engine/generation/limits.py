@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,6 @@ from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
 from ..options.generation import PartOptions
-
-_MAX_END_BOOST = 20.0
-"""Boost of end-bringing tokens at ``max_tokens``, in nats. A factor of ``e^20`` outweighs nearly
-any preference of the model."""
 
 _DEADLINE_RESERVE = 1.1
 """Factor by which future tokens may take longer than past ones."""
@@ -63,17 +59,6 @@ class Deadline:
         return max(0, math.floor((self.end - now) / each)) if each > 0 else None
 
 
-def end_boost(generated: int, soft_max_tokens: int, max_tokens: int) -> float:
-    """Return the boost, in nats, for the logits of tokens that bring the end nearer.
-
-    The boost is 0 below ``soft_max_tokens`` and grows linearly from there to ``max_tokens``.
-    """
-    if generated < soft_max_tokens:
-        return 0.0
-    used = (generated + 1 - soft_max_tokens) / max(1, max_tokens - soft_max_tokens)
-    return _MAX_END_BOOST * min(1.0, used)
-
-
 class PartLimits:
     """The token limits of parts, and a deadline, as token budgets of a guard.
 
@@ -81,6 +66,7 @@ class PartLimits:
         parts: Options by the name of a part.
         deadline: When to stop.
         max_tokens: Maximum number of generated tokens.
+        budgets: Names of free texts whose limit cuts no answer, since the answer follows them.
 
     Attributes:
         has_any: Whether there is a limit.
@@ -90,11 +76,17 @@ class PartLimits:
     """
 
     def __init__(
-        self, parts: Mapping[str, PartOptions], deadline: Deadline | None, max_tokens: int
+        self,
+        parts: Mapping[str, PartOptions],
+        deadline: Deadline | None,
+        max_tokens: int,
+        *,
+        budgets: Collection[str] = (),
     ) -> None:
         self.has_any = deadline is not None or bool(parts)
         self.is_bound_by_time = deadline is not None
         self._parts = parts
+        self._budgets = budgets
         self._deadline = deadline
         self.timed_tokens: int | None = None
         self._part: Part | None = None
@@ -113,8 +105,8 @@ class PartLimits:
         """Whether the deadline has passed."""
         return self._deadline is not None and self._deadline.is_over
 
-    def apply(self, part: Part | None, generated: int, guard: Guard | None) -> None:
-        """Set the limits of the next token.
+    def apply(self, part: Part | None, generated: int, guard: Guard | None) -> bool:
+        """Set the limits of the next token. Return whether they end a free text of the answer.
 
         Args:
             part: The part of the answer that it belongs to.
@@ -125,16 +117,17 @@ class PartLimits:
         if not self._parts:
             if guard is not None and self._deadline is not None:
                 guard.limit(in_time)
-            return
+            return False
         name = str(getattr(part, "name", ""))
         limit = self._parts.get(name, _NO_OPTIONS).max_tokens
         if part is not self._part:
             self._part, self._part_start = part, generated
         is_text = isinstance(part, Text)
-        if limit is not None and is_text and generated - self._part_start >= limit:
-            _end_texts(guard)
+        is_full = limit is not None and is_text and generated - self._part_start >= limit
+        is_ended = is_full and _end_texts(guard)
         if guard is not None:
             self._restrict(guard, name, None if is_text else limit, in_time)
+        return is_ended and name not in self._budgets
 
     def _tokens_in_time(self, generated: int) -> int | None:
         """Return how many more tokens fit before the deadline; ``None``: no limit is known."""
@@ -156,15 +149,22 @@ class PartLimits:
         guard.limit(least)
 
 
-def _end_texts(guard: Guard | None) -> None:
-    """End free text, unless the answer behind it would not fit into the tokens left."""
+def _end_texts(guard: Guard | None) -> bool:
+    """End free text, unless the answer behind it would not fit into the tokens left.
+
+    Returns:
+        Whether it could go on.
+    """
     if guard is None or not isinstance(guard.matcher, RootMatcher):
-        return
+        return False
     ended = guard.matcher.copy()
     ended.end_texts()
-    if guard.fits(ended.state):
-        guard.matcher.end_texts()
-        guard.replan()
+    if not guard.fits(ended.state):
+        return False
+    could_go_on = ended.state is not guard.matcher.state
+    guard.matcher.end_texts()
+    guard.replan()
+    return could_go_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,32 +175,27 @@ class SequenceOptions:
         end_token_ids: Tokens that end the sequence. The first of them is used for a forced end.
         max_tokens: Maximum number of generated tokens.
         min_tokens: End tokens are masked before this many tokens, if other tokens are allowed.
-        soft_max_tokens: From here on, tokens that bring the end nearer are boosted.
         logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
         logprob_vectors: Report the log-probabilities of all tokens.
         confidence: Record the log-probabilities of sampled tokens.
         usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
             no tokens. ``None``: all tokens are usable.
         stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
-        weighs: Record the importance weights of tokens.
     """
 
     end_token_ids: tuple[int, ...]
     max_tokens: int
     min_tokens: int = 0
-    soft_max_tokens: int | None = None
     logprobs: int | None = None
     logprob_vectors: bool = False
     confidence: bool = False
     usable_tokens: npt.NDArray[np.bool_] | None = None
-    weighs: bool = False
     stop_repetition: bool = False
 
     @property
     def samples_all(self) -> bool:
         """Whether forced tokens are sampled, too, since their logits are needed under a mask."""
-        reports = self.logprobs is not None or self.logprob_vectors
-        return reports or (self.weighs and self.soft_max_tokens is not None)
+        return self.logprobs is not None or self.logprob_vectors
 
 
 def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:

@@ -86,16 +86,13 @@ class Lookahead:
     def may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass before the sampled tokens are read.
 
-        Where :meth:`step` performed no step. Not for sequences with weights: they may be replaced
-        by others before the pass.
+        Where :meth:`step` performed no step.
         """
         rows, may_refuse, may_draft, is_at_limit = self._rows, False, False, True
-        if self._drafts.in_flight or not rows.is_one_each:
+        if self._drafts.in_flight:
             return False
         for sequence in rows.sequences:
             constraint = sequence.constraint
-            if sequence.weights is not None:
-                return False
             if constraint.has_grammar:
                 if constraint.expects_fast_forward:
                     return False
@@ -111,7 +108,7 @@ class Lookahead:
     def _may_step(self) -> bool:
         sequences, draws = self._rows.sequences, self._draws
         self._awaits_drafts = False
-        if self._drafts.in_flight or not self._rows.is_one_each or self._unfit is sequences:
+        if self._drafts.in_flight or self._unfit is sequences:
             return False
         if draws is None:
             if self._drafts.read_states:

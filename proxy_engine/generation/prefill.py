@@ -90,7 +90,7 @@ class Prefill:
         if is_last:
             end = len(tokens)
         # Lazy evaluation: logits that are not used are not computed.
-        computes_all = sequence.weights is not None or self.forward.split_output_layer() is None
+        computes_all = self.forward.split_output_layer() is None
         saves_logits = computes_all and last - start > MAX_TOKENS_WITH_LOGITS
         # Forced tokens are no part of the prompt, whose inputs are known.
         has_other_inputs = end > sequence.prompt_tokens and self._has_media(start)
@@ -102,8 +102,6 @@ class Prefill:
             if self.inputs is not None:
                 self.inputs.release()
             self.set_logits(output.at(0, end - start - 1))
-            if sequence.weights is not None:
-                sequence.weigh_forced(output.logits[0], {})
             mx.async_eval(output.inputs)
         else:
             mx.eval([layer.state for layer in self.cache])
@@ -173,8 +171,6 @@ def can_join_prefill(prefill: Prefill) -> bool:
     return (
         prefill.left <= prefill.step_size
         and prefill.inputs is None
-        # Forced tokens are weighed by logits that a joint pass does not keep.
-        and prefill.sequence.weights is None
         and prefill.quantize is None
         and not any(prefill.processed < length for length in prefill.checkpoints)
         and all(type(layer) is KVCache for layer in prefill.cache)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import cast
 
 import mlx.core as mx
 import numpy as np
@@ -14,7 +14,6 @@ from samplers import (
     Sampler,
     TopLogprobs,
     apply_mask,
-    apply_token_boost,
     log_sum,
     sample_rows,
     top_logprobs,
@@ -25,9 +24,6 @@ from ..results.parts import Logprob, LogprobVectors, TokenLogprobs
 from .device_masks import DeviceMask
 from .forward_pass import NextLogits
 from .sequence_samplers import CustomSampler
-
-Boost: TypeAlias = tuple[mx.array, float]
-"""Tokens that are boosted, and the boost in nats."""
 
 _UNSAMPLED = mx.array([])
 
@@ -52,42 +48,29 @@ class NextToken:
 
     Attributes:
         sampler: Applies biases, penalties, filters and temperature.
-        boost: Tokens whose logits are boosted.
         mask: The allowed tokens; ``None``: all of them.
         tokens: The tokens so far.
         prompt_tokens: Length of the prompt.
-        weighs: Whether its importance weight is recorded.
-        wide: Of a weighted token, the allowed tokens without a token budget, if it excludes any.
-        is_redrawn: The token replaces one that was not accepted.
         top: How many of the most likely tokens are reported, before and after the mask; ``None``:
             not even the token's own log-probability.
         vectors: Whether the log-probabilities of all tokens are reported.
         drawn: The ids of tokens that are sampled together, as a lazy array of shape (rows,).
         row: The row of this token.
         token_id: Its id, once it is :meth:`read`.
-        log_weight: Its importance weight, a lazy float32 of shape ().
         returned: The id that a sampler of the caller returned, as a lazy array of shape (1,). It
             differs from the token if it is invalid.
-        without_limit: The token that the same random key selects where the token budget excludes
-            none, as a lazy array of shape (1,). ``None`` if it is the token itself.
     """
 
     sampler: Sampler | CustomSampler
-    boost: Boost | None
     mask: DeviceMask | None
     tokens: Sequence[int]
     prompt_tokens: int
-    weighs: bool = False
-    wide: DeviceMask | None = None
-    is_redrawn: bool = False
     top: int | None = None
     vectors: bool = False
     drawn: mx.array = _UNSAMPLED
     row: int = 0
     token_id: int = -1
-    log_weight: mx.array | None = None
     returned: mx.array | None = None
-    without_limit: mx.array | None = None
     _logprobs: _LazyLogprobs | None = None
     _vectors: tuple[mx.array, ...] = ()
 
@@ -107,7 +90,7 @@ class NextToken:
 
         ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
         """
-        is_plain = not (self.weighs or self.vectors or self.boost) and self.top is None
+        is_plain = not self.vectors and self.top is None
         is_small = self.mask is not None and self.mask.ids is not None
         if is_small or not is_plain or not isinstance(self.sampler, Sampler):
             return None
@@ -122,10 +105,7 @@ class NextToken:
         """
         # Before the token is sampled, so that it takes its logits from these.
         every = logits.all() if self.vectors or self.top is not None else None
-        if self.weighs:
-            self._sample_weighted(logits)
-        else:
-            self.drawn = self._sampled(logits, self.mask, proposed)
+        self.drawn = self._sampled(logits, self.mask, proposed)
         if every is not None:
             self._add_logprobs(every)
 
@@ -163,9 +143,8 @@ class NextToken:
                 # Tokens that are sampled together have nothing else.
                 continue
             arrays.append(token.drawn)
-            for other in (token.log_weight, token.returned, token.without_limit):
-                if other is not None:
-                    arrays.append(other)
+            if token.returned is not None:
+                arrays.append(token.returned)
             arrays += token._vectors
             if token._logprobs is not None:
                 arrays += token._logprobs.arrays
@@ -236,7 +215,7 @@ class NextToken:
         """Return a sampled token, shape (1,)."""
         sampler, count = self.sampler, self.prompt_tokens
         log_q = None if proposed is None else proposed.log_q
-        few = None if mask is None or self.boost is not None or log_q is not None else mask.ids
+        few = None if mask is None or log_q is not None else mask.ids
         if few is not None and isinstance(sampler, Sampler):
             # Only the logits of the allowed tokens are computed.
             token = sampler.sample_among(logits.of(few), self.tokens, few, prompt_tokens=count)
@@ -251,27 +230,6 @@ class NextToken:
         if isinstance(sampler, CustomSampler):
             self.returned = sampler.returned
         return token.reshape(1)
-
-    def _sample_weighted(self, logits: NextLogits) -> None:
-        sampler, mask = self._plain_sampler, self.mask
-        if self.wide is not None:
-            key = sampler.random_state
-            self.without_limit = self._sampled(logits, self.wide)
-            sampler.random_state = key
-        among = None if mask is None else mask.ids
-        every = logits.all()
-        if self.boost is not None:
-            every = apply_token_boost(every, *self.boost)
-        token, log_weight = sampler.sample_weighted(
-            every,
-            self.tokens,
-            mask=None if mask is None or among is not None else mask.mask,
-            among=among,
-            prompt_tokens=self.prompt_tokens,
-        )
-        self.drawn = token.reshape(1)
-        # The first draw stands for all tokens, accepted or not: it has the whole weight.
-        self.log_weight = mx.array(-mx.inf) if self.is_redrawn else log_weight
 
     def _add_logprobs(self, unmasked: mx.array) -> None:
         """Add the log-probabilities of the token and of the most likely tokens.
@@ -291,8 +249,6 @@ class NextToken:
     ) -> tuple[mx.array, mx.array | None]:
         """Return masked logits, or the logits and the ids of the few allowed tokens."""
         every = logits.all()
-        if self.boost is not None:
-            every = apply_token_boost(every, *self.boost)
         if mask is None or mask.ids is not None:
             return every, None if mask is None else mask.ids
         return apply_mask(every, mask.mask), None
@@ -300,7 +256,7 @@ class NextToken:
     @property
     def _plain_sampler(self) -> Sampler:
         if not isinstance(self.sampler, Sampler):
-            raise AssertionError("the sampler of a sequence with weights or drafts is a Sampler")
+            raise AssertionError("the sampler of a sequence with drafts is a Sampler")
         return self.sampler
 
     @staticmethod

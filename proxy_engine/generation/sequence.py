@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Protocol
 
-import mlx.core as mx
-
-from samplers import Sampler
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
@@ -18,7 +15,6 @@ from .constraint import ADVANCE_STEPS, Constraint
 from .device_masks import DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
-from .particles import KnownWeights, TokenWeights
 from .sampling import NextToken
 from .sequence_samplers import RandomState, SequenceSamplers, TokenSamplers
 from .timings import Timings
@@ -66,8 +62,6 @@ class GeneratedSequence(CachedText):
         logits: Logits of the next token, once all tokens are processed.
         drawn: The next token, if it was drawn before the tokens in front of it were read.
         finished: Whether the last token has been generated.
-        weights: The importance weights of the generated tokens, if they are recorded.
-        group: Identifies the sequences that were forked from the same one.
         scored_choices: The finite choices that were drawn so far.
         inexact_choice_tokens: Tokens of finite choices that could not be scored.
         choices: Tokenizes the options of finite choices, if they are drawn exactly.
@@ -97,8 +91,6 @@ class GeneratedSequence(CachedText):
         self.masks = masks
         self.drafting = drafting
         self.timings = timings or Timings()
-        self.weights = TokenWeights() if constraint.options.weighs else None
-        self.group = object()
         self.scored_choices: list[ScoredChoice] = []
         self.inexact_choice_tokens = 0
         self.forward_passes = 0
@@ -114,11 +106,6 @@ class GeneratedSequence(CachedText):
         return len(self.tokens) - self.prompt_tokens
 
     @property
-    def needs_pass(self) -> bool:
-        """Whether the model has to process more tokens: of a finished sequence, to weigh them."""
-        return not self.finished or not (self.weights is None or self.weights.is_complete)
-
-    @property
     def is_at_limit(self) -> bool:
         """Whether the next token is certainly the last one."""
         constraint = self.constraint
@@ -132,10 +119,11 @@ class GeneratedSequence(CachedText):
 
     @property
     def is_free(self) -> bool:
-        """Whether a token depends on those before it by its logits and its sampler alone."""
-        constraint = self.constraint
-        is_boosted = constraint.options.soft_max_tokens is not None
-        return not constraint.has_grammar and self.weights is None and not is_boosted
+        """Whether the next token can be sampled before the tokens in front of it are read.
+
+        Its logits and its sampler decide it alone: there is no grammar.
+        """
+        return not self.constraint.has_grammar
 
     # Sampling.
 
@@ -156,16 +144,12 @@ class GeneratedSequence(CachedText):
         constraint = constraint or self.constraint
         logits = self.logits or self.next_logits
         allowed = constraint.mask(logits.width, exact=exact, unread=unread)
-        wide, options = constraint.without_limit, constraint.options
+        options = constraint.options
         return NextToken(
             self.samplers.sampler(constraint),
-            None if options.soft_max_tokens is None else constraint.end_boost(allowed),
             None if allowed is None else self.masks.on_device(allowed),
             self.tokens,
             self.prompt_tokens,
-            weighs=self.weights is not None,
-            wide=None if wide is None else self.masks.on_device(wide),
-            is_redrawn=exact,
             top=0 if options.logprobs is None and options.confidence else options.logprobs,
             vectors=options.logprob_vectors,
         )
@@ -185,11 +169,6 @@ class GeneratedSequence(CachedText):
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
-        if sampled.without_limit is not None:
-            self.constraint.refuse(cast(int, sampled.without_limit.item()))
-        if self.weights is not None and sampled.log_weight is not None:
-            self.weights.add(sampled.log_weight)
-            self.weights.read()
         if not self.constraint.has_grammar:
             token = self._append(sampled.token_id, is_choice=True)
         else:
@@ -216,13 +195,6 @@ class GeneratedSequence(CachedText):
         if self.finished:
             return appended
         for token_id in self.constraint.forced_tokens(self.tokens):
-            if self.weights is not None:
-                ends = self.constraint.options.end_token_ids
-                # All end tokens write the same text.
-                matcher = self.constraint.matcher
-                is_end = token_id in ends and (matcher is None or matcher.is_accepting)
-                ids = ends if is_end else (token_id,)
-                self.weights.expect(len(self.tokens), ids, self._plain_sampler())
             appended.append(self._append(token_id, is_choice=False)._replace(is_forced=True))
             if self.finished:
                 break
@@ -234,18 +206,6 @@ class GeneratedSequence(CachedText):
         self.tokens.append(token_id)
         self.finished = finish_reason is not None
         return Token(token_id, finish_reason, part=part)
-
-    def weigh_forced(self, logits: mx.array, known: KnownWeights) -> None:
-        """Weigh the forced tokens that follow the tokens of a forward pass.
-
-        Args:
-            logits: The pass's logits, shape (tokens, vocabulary). Its tokens are the last ones that
-                were processed.
-            known: The weights that are known by these logits, which is extended.
-        """
-        if self.weights is not None:
-            start = self.processed - logits.shape[0]
-            self.weights.weigh(logits, start, self.tokens, self.prompt_tokens, known)
 
     # Finite choices.
 
@@ -269,21 +229,6 @@ class GeneratedSequence(CachedText):
     @random_state.setter
     def random_state(self, state: RandomState) -> None:
         self._own_samplers.random_state = state
-
-    def fork(self, stream: int) -> GeneratedSequence:
-        """Return a copy that is continued independently.
-
-        Args:
-            stream: The copy's random stream, which no other sequence of the group has.
-        """
-        twin = self._copy(self.constraint.copy())
-        # Drafters belong to one sequence.
-        twin.drafting = None
-        twin.timings = self.timings.copy()
-        twin.scored_choices = list(self.scored_choices)
-        twin.weights = None if self.weights is None else self.weights.copy()
-        twin.samplers = self._own_samplers.fork(stream)
-        return twin
 
     def after_proposed(self, token_id: int) -> tuple[GeneratedSequence, tuple[int, ...]] | None:
         """Return a copy behind a proposed token, and the forced tokens that follow it.
@@ -317,12 +262,8 @@ class GeneratedSequence(CachedText):
         twin.tokens = list(self.tokens)
         return twin
 
-    def _plain_sampler(self) -> Sampler:
-        """Return the sampler of the next token, and change nothing."""
-        return self._own_samplers.plain(self.constraint)
-
     @property
     def _own_samplers(self) -> SequenceSamplers:
         if not isinstance(self.samplers, SequenceSamplers):
-            raise AssertionError("a sequence that is forked, weighed or drafted has own samplers")
+            raise AssertionError("a sequence that is drafted has own samplers")
         return self.samplers

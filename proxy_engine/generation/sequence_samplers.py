@@ -168,7 +168,6 @@ class SequenceSamplers:
     Args:
         options: The request's options; ``parts`` overrides them by part.
         temperatures: The temperatures that rules of the grammar have.
-        stream: Random stream of the samplers, see :class:`samplers.Sampler`.
         hooks: The caller's functions, which take part in the choice of every token.
         xtc_special_tokens: Tokens that XTC never excludes.
     """
@@ -178,13 +177,11 @@ class SequenceSamplers:
         options: GenerationOptions,
         temperatures: Sequence[float] = (),
         *,
-        stream: int = 0,
         hooks: SamplingHooks | None = None,
         xtc_special_tokens: Sequence[int] = (),
     ) -> None:
         self._options = options
         self._temperatures = temperatures
-        self._stream = stream
         self._hooks = hooks or SamplingHooks()
         self._is_customized = self._hooks.changes_tokens
         self._has_parts = bool(options.parts)
@@ -210,7 +207,7 @@ class SequenceSamplers:
         sampler = self._samplers.get(parameters)
         if sampler is None:
             # With equal keys, the tokens of one part would depend on those of another.
-            stream = (self._stream, self._streams[parameters])
+            stream = (0, self._streams[parameters])
             sampler = make_sampler(parameters, stream, self._xtc_special_tokens)
             self._samplers[parameters] = sampler
         self._by_place[part, temperature] = sampler
@@ -228,16 +225,6 @@ class SequenceSamplers:
         for parameters, taken in state.items():
             self._samplers[parameters].random_state = taken
         self._by_place.clear()
-
-    def fork(self, stream: int) -> SequenceSamplers:
-        """Return the samplers of an independent copy of the sequence, with its random stream."""
-        return SequenceSamplers(
-            self._options,
-            self._temperatures,
-            stream=stream,
-            hooks=self._hooks,
-            xtc_special_tokens=self._xtc_special_tokens,
-        )
 
 
 def _streams(

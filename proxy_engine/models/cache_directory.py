@@ -1,35 +1,13 @@
-"""The user's cache directory, for files that can be created again: converted models, vocabularies.
-
-``PROXY_ENGINE_CACHE`` names it. Otherwise it is ``~/Library/Caches`` on macOS, and the directory of
-the XDG base directory specification (``XDG_CACHE_HOME`` or ``~/.cache``) elsewhere.
-"""
+"""Directories that are built once, in the user's cache directory: converted models."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock
-
-
-def cache_directory() -> Path:
-    """Return the cache directory. It need not exist yet.
-
-    Raises:
-        RuntimeError: The user has no home directory, and no variable names a cache directory.
-    """
-    if chosen := os.environ.get("PROXY_ENGINE_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "proxy-engine"
-    # The specification requires that relative values are ignored.
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return root / "proxy-engine"
 
 
 def build_once(target: Path, build: Callable[[Path], None]) -> Path:

@@ -22,13 +22,12 @@ from safetensors import SafetensorError
 
 from ..errors import DraftModelError, EngineError
 from ..generation import HeadOutput
-from ..multimodal.loading import whole_model
-from ..multimodal.model_caches import to_mlx_lm
-from ..prompt_cache.layers import flat
+from ..prompt_cache.layers import flat, to_mlx_lm
 from ..runtime.blas import widen_on_cpu
 from ..runtime.extras import import_extra
 from .embedded import EMBEDDED_MODEL
 from .files import FileProblem
+from .kinds import whole_model
 from .loading import LoadedModel
 from .locations import check_location, not_found_error, read_configuration
 

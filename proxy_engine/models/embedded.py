@@ -21,10 +21,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from state_machines.compiled_library import cache_directory
+
 from ..errors import ModelFetchError
 from ..runtime.backends import requires_backend
 from ..runtime.process_runtime import OnProgress, announce
-from .cache_directory import build_once, cache_directory
+from .cache_directory import build_once
 
 with requires_backend():
     from .conversions import convert_smollm, convert_whisper

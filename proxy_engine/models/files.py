@@ -15,9 +15,15 @@ from mlx.nn.layers.base import Module
 from safetensors import SafetensorError, safe_open
 
 from ..errors import ModelFormatError, UnsupportedArchitectureError
-from ..multimodal.loading import MEDIA_KEYS, is_multimodal, unsupported
 from ..runtime.extras import Extra, is_installed
-from ..transcription.loading import SPEECH_FILES, has_tokenizer_files, is_speech_model
+from .kinds import (
+    MEDIA_KEYS,
+    SPEECH_FILES,
+    has_tokenizer_files,
+    is_multimodal,
+    is_speech_model,
+    unsupported,
+)
 
 Modality: TypeAlias = Literal["text", "image", "audio"]
 """A kind of content in prompts."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import mlx.core as mx
-import mlx_lm
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
@@ -26,19 +27,11 @@ from ..errors import (
     ModelFormatError,
     PromptError,
 )
-from ..multimodal.loading import (
-    UnsupportedModelError,
-    is_multimodal,
-    load_multimodal,
-    whole_model,
-)
-from ..multimodal.processor import MultimodalProcessor
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..runtime.blas import announce_slow_blas, has_fast_blas, widen_on_cpu
 from ..runtime.extras import is_installed
 from ..runtime.process_runtime import OnProgress
-from ..transcription.loading import is_speech_model, load_speech_model
 from .adapters import apply_adapter, read_adapter
 from .embedded import EMBEDDED_MODEL, SPEECH_MODEL, embedded_model, speech_model
 from .files import (
@@ -49,10 +42,19 @@ from .files import (
     hidden_size,
     num_layers,
 )
+from .kinds import (
+    PartsLoader,
+    UnsupportedModelError,
+    check_applicable,
+    is_multimodal,
+    load_parts,
+    whole_model,
+)
 from .load_options import LoadOptions
 from .locations import check_location, not_found_error, read_configuration
 
 if TYPE_CHECKING:
+    from ..multimodal.processor import MultimodalProcessor
     from ..transcription.parakeet import Parakeet
     from ..transcription.whisper import Whisper
 
@@ -159,27 +161,11 @@ class LoadedModel:
         return PromptError("the model reads text only", hint="Use a multimodal model.")
 
 
-class ModelParts(NamedTuple):
-    """A model as the library returns it that reads its files."""
-
-    model: Module
-    tokenizer: TokenizerWrapper
-    config: Mapping[str, Any]
-    processor: MultimodalProcessor | None = None
-    speech: Whisper | Parakeet | None = None
-    shard: Callable[[Module, str], None] | None = None
-    """Reduces a named model to the share of this process, in place."""
-
-
-PartsLoader: TypeAlias = Callable[[str, Mapping[str, Any], str, LoadOptions], ModelParts]
-"""Loads the model of a path; the other arguments are its configuration, name and options."""
-
-
 def load_model(
     model: str | os.PathLike[str] | None = None,
     on_progress: OnProgress | None = None,
     options: LoadOptions | None = None,
-    load_parts: PartsLoader | None = None,
+    load_share: PartsLoader | None = None,
 ) -> LoadedModel:
     """Load a model. To be called on the thread that will run it.
 
@@ -188,7 +174,7 @@ def load_model(
         on_progress: Called with a line for each step of a download or conversion, and once per
             process if models run on the CPU with a slow BLAS.
         options: How to load it; ``None`` for the defaults.
-        load_parts: Loads this process's share of the model; ``None`` loads the whole model.
+        load_share: Loads this process's share of the model; ``None`` loads the whole model.
 
     Raises:
         ModelNotFoundError: There is no such model.
@@ -202,16 +188,16 @@ def load_model(
     options = options or LoadOptions()
     announce_slow_blas(on_progress)
     if model is None:
-        _check_applicable(options, {"revision"}, EMBEDDED_MODEL, "the embedded model")
+        check_applicable(options, {"revision"}, EMBEDDED_MODEL, "the embedded model")
         path, name = os.fspath(embedded_model(on_progress)), EMBEDDED_MODEL
     elif os.fspath(model) == SPEECH_MODEL and not os.path.isdir(SPEECH_MODEL):
-        _check_applicable(options, {"revision"}, SPEECH_MODEL, "the embedded speech model")
+        check_applicable(options, {"revision"}, SPEECH_MODEL, "the embedded speech model")
         path, name = os.fspath(speech_model(on_progress)), SPEECH_MODEL
     else:
         path = name = os.fspath(model)
         check_location(path, options.revision)
     # The embedded model is small enough to dequantize without being asked.
-    return _load(path, name, options, load_parts, dequantizes=model is None and has_fast_blas())
+    return _load(path, name, options, load_share, dequantizes=model is None and has_fast_blas())
 
 
 def check_loadable(
@@ -249,7 +235,7 @@ def _load(
     path: str,
     name: str,
     options: LoadOptions,
-    load_parts: PartsLoader | None = None,
+    load_share: PartsLoader | None = None,
     *,
     dequantizes: bool = False,
 ) -> LoadedModel:
@@ -260,7 +246,7 @@ def _load(
     trusts_code, overrides = options.trust_remote_code, options.config_overrides
     try:
         config = read_configuration(path, options.revision)
-        if load_parts is None and directory is not None:
+        if load_share is None and directory is not None:
             problem = file_problem(directory, trusts_code, overrides)
         else:
             # A process that loads a share may have a part of the weights.
@@ -268,7 +254,7 @@ def _load(
         # For a missing extra, the loader raises MissingExtraError.
         if problem is not None and problem.missing_extra is None:
             raise problem.error(name)
-        parts = (load_parts or _load_parts)(path, config, name, options)
+        parts = (load_share or load_parts)(path, config, name, options)
         if options.adapter_path is not None:
             apply_adapter(whole_model(parts.model), options.adapter_path, name)
     except EngineError:
@@ -296,55 +282,6 @@ def _load(
     return loaded
 
 
-def _load_parts(
-    path: str, config: Mapping[str, Any], name: str, options: LoadOptions
-) -> ModelParts:
-    """Load a model with mlx-audio, mlx-vlm or mlx-lm.
-
-    mlx-lm also loads the text model of a multimodal model that mlx-vlm cannot load.
-    """
-    if is_speech_model(config):
-        _check_applicable(options, _NOT_OF_SPEECH, name, "a speech model")
-        speech = load_speech_model(
-            path, config, name=name, lazy=options.lazy, revision=options.revision
-        )
-        return ModelParts(speech.decoder, speech.engine_tokenizer, config, speech=speech)
-    if not is_multimodal(config):
-        return _load_text(path, options)
-    if is_installed("vision"):
-        _check_applicable(options, _NOT_OF_MULTIMODAL, name, "a multimodal model")
-    try:
-        return ModelParts(
-            *load_multimodal(
-                path,
-                config,
-                lazy=options.lazy,
-                revision=options.revision,
-                tokenizer_arguments=options.tokenizer_arguments(),
-            )
-        )
-    except Exception as error:
-        try:
-            loaded = _load_text(path, options)
-        except Exception:
-            raise error from None
-        _log.warning("%r reads text only: %s", name, error)
-        return loaded
-
-
-def _load_text(path: str, options: LoadOptions) -> ModelParts:
-    loaded = mlx_lm.load(
-        path,
-        tokenizer_config=options.tokenizer_arguments(),
-        model_config=dict(options.config_overrides),
-        lazy=options.lazy,
-        return_config=True,
-        revision=options.revision,
-        trust_remote_code=options.trust_remote_code,
-    )
-    return ModelParts(*loaded)
-
-
 def _load_error(error: Exception, path: str, name: str, revision: str | None) -> ModelError:
     """Return the error for an exception of a library, which seldom names the file."""
     not_found = None if os.path.isdir(path) else not_found_error(error, name, revision)
@@ -359,23 +296,6 @@ def _load_error(error: Exception, path: str, name: str, revision: str | None) ->
         return FileProblem(f"tokenizer.json cannot be read: {damage}").error(name)
     is_unsupported = isinstance(error, UnsupportedModelError)
     return FileProblem(str(error), is_unsupported=is_unsupported).error(name)
-
-
-_NOT_OF_MULTIMODAL = {"model_config"}
-"""mlx-vlm takes no entries in place of those of ``config.json``."""
-
-_NOT_OF_SPEECH = {"adapter_path", "tokenizer_config", "model_config", "chat_template"}
-
-
-def _check_applicable(
-    options: LoadOptions, inapplicable: Collection[str], name: str, kind: str
-) -> None:
-    """Raise ``InvalidOptionError`` for an option that has no effect on a kind of models."""
-    for option in options.changed_names():
-        if option in inapplicable:
-            raise InvalidOptionError(
-                f"{option} does not apply to {name!r}: it is {kind}", option=option
-            )
 
 
 def _check_end_token(loaded: LoadedModel, options: LoadOptions) -> None:
@@ -411,6 +331,26 @@ def evaluate_weights(model: Module, name: str) -> None:
             model=name,
             hint="Lazy arrays can be evaluated only on the thread that created them.",
         ) from error
+
+
+def share_model(model: Module, at_close: Callable[[Callable[[], None]], None]) -> None:
+    """Let any thread run a model in memory, now and after the engine is closed or refused.
+
+    Some architectures replace their arrays in each pass. The lazy arrays of a pass that was not
+    evaluated belong to the worker's thread, and would fail on all others.
+
+    Args:
+        model: The model, whose weights are evaluated.
+        at_close: Registers a function that the worker calls at its end.
+    """
+    evaluate = partial(evaluate_weights, model, type(model).__module__)
+    evaluate()
+
+    def evaluate_last() -> None:
+        with suppress(ModelFormatError):
+            evaluate()
+
+    at_close(evaluate_last)
 
 
 def logits_width(model: Module, name: str = "", *, lazy: bool = False) -> int:

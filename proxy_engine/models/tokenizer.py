@@ -12,8 +12,8 @@ from mlx_lm import tokenizer_utils
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary, VocabularyCache
+from state_machines.compiled_library import cache_directory
 
-from .cache_directory import cache_directory
 from .loading import LoadedModel
 
 # Files that transformers may read a tokenizer from.

@@ -10,20 +10,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerBase
 
 from ..conversation.messages import split_at_markers
 from ..errors import PromptError
+from ..models.kinds import MediaKind
 from ..runtime.extras import import_extra
-
-Kind: TypeAlias = Literal["image", "audio"]
 
 _PROBE = "zqtext"
 _TEXT = {"type": "text", "text": "a"}
-_NOUNS: Mapping[Kind, tuple[str, str]] = {
+_NOUNS: Mapping[MediaKind, tuple[str, str]] = {
     "image": ("image", "images"),
     "audio": ("audio recording", "audio recordings"),
 }
@@ -165,7 +164,7 @@ class MediaPlaces:
         pattern: Matches the text that stands for one medium, if it has no special tokens.
     """
 
-    kind: Kind
+    kind: MediaKind
     example: str | None = None
     tokens: Mapping[int, int] | None = None
     expanded: frozenset[int] = frozenset()
@@ -177,7 +176,7 @@ class MediaPlaces:
         tokenizer: Any,
         template: TokenizerWrapper,
         model_type: str,
-        kind: Kind,
+        kind: MediaKind,
         expanded: frozenset[int],
     ) -> MediaPlaces:
         """Compare a rendered message with a medium to one without.

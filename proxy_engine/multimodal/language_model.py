@@ -17,8 +17,9 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache
 
-from ..prompt_cache.layers import flat
-from .model_caches import UnsupportedModelError, to_mlx_lm, viewed
+from ..models.kinds import UnsupportedModelError
+from ..prompt_cache.layers import flat, to_mlx_lm
+from .model_caches import viewed
 
 _STATE = ("_rope_deltas", "_position_ids")
 """Attributes in which mlx-vlm's language models keep positions from one call to the next."""
@@ -102,7 +103,10 @@ class LanguageModel(Module):
         inner = self.multimodal.language_model
         if not hasattr(inner, "make_cache"):
             return [KVCache() for _ in inner.layers]
-        return [to_mlx_lm(layer) for layer in inner.make_cache()]
+        try:
+            return [to_mlx_lm(layer) for layer in inner.make_cache()]
+        except ValueError as error:
+            raise UnsupportedModelError(str(error)) from error
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,70 +13,48 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from mlx_lm.utils import load_tokenizer
 
+from ..models import text_loading
+from ..models.kinds import ModelParts, UnsupportedModelError, check_applicable, unsupported
+from ..models.load_options import LoadOptions
 from ..runtime.extras import import_extra, is_installed
-from .chat_template import Kind, MediaChatTemplate
+from .chat_template import MediaChatTemplate
 from .language_model import LanguageModel
-from .model_caches import UnsupportedModelError as UnsupportedModelError
 from .processor import MultimodalProcessor
 
-MEDIA_KEYS: Mapping[Kind, tuple[str, ...]] = {
-    "image": (
-        "vision_config",
-        "mm_vision_tower",
-        "vision_tower",
-        "img_processor",
-        "embd_layer",
-        "image_token_id",
-        "image_token_index",
-        "thinker_config",
-    ),
-    "audio": ("audio_config", "embd_layer", "thinker_config"),
-}
-"""Keys of the configurations of models that read each kind of media."""
-
-_REFUSED = {
-    "mllama": "its layers attend to the image by cross-attention",
-    "florence2": "it is an encoder and a decoder",
-    "nemotron_parse": "it is an encoder and a decoder",
-    "diffusion_gemma": "it generates by diffusion",
-    "falcon_perception": "it returns regions of an image",
-    "got": "mlx-vlm runs code of its checkpoints",
-    "inkling": "mlx-vlm runs code of its checkpoints",
-    "zaya1_vl": "its layers take no other caches than those of mlx-vlm",
-}
-"""Model types of mlx-vlm that do not generate text token by token from a prompt with media."""
-
+_log = logging.getLogger(__name__)
 
 _TOWERS = ("vision_tower", "vision_model", "visual", "vision_embed_tokens")
 """Names of the module that reads images."""
 
 
-def is_multimodal(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a model which reads media, and which mlx-vlm may load."""
-    if not any(config.get(key) for keys in MEDIA_KEYS.values() for key in keys):
-        return False
-    if not is_installed("vision"):
-        return True
-    utils = import_extra("vision", "mlx_vlm.utils", purpose="reading images")
+_NOT_OF_MULTIMODAL = {"model_config"}
+"""mlx-vlm takes no entries in place of those of ``config.json``."""
+
+
+def load_parts(path: str, config: Mapping[str, Any], name: str, options: LoadOptions) -> ModelParts:
+    """Load a multimodal model; a ``PartsLoader``.
+
+    mlx-lm loads the text model of a multimodal model that mlx-vlm cannot load.
+    """
+    if is_installed("vision"):
+        check_applicable(options, _NOT_OF_MULTIMODAL, name, "a multimodal model")
     try:
-        model_type = utils.get_model_type(dict(config))
-    except (AttributeError, TypeError, ValueError):
-        # The configuration is malformed.
-        return False
-    # Other types may be models of mlx-lm, or of mlx-audio.
-    return (
-        isinstance(model_type, str)
-        and model_type.isidentifier()
-        and importlib.util.find_spec(f"mlx_vlm.models.{model_type}") is not None
-    )
-
-
-def unsupported(config: Mapping[str, Any]) -> str | None:
-    """Return why a multimodal model is not supported; ``None`` if no reason is known."""
-    if config.get("model_file") is not None:
-        # mlx-vlm would run it.
-        return "it requires custom code (model_file), which is not run"
-    return _REFUSED.get(str(config.get("model_type")))
+        return ModelParts(
+            *load_multimodal(
+                path,
+                config,
+                lazy=options.lazy,
+                revision=options.revision,
+                tokenizer_arguments=options.tokenizer_arguments(),
+            )
+        )
+    except Exception as error:
+        try:
+            loaded = text_loading.load_parts(path, config, name, options)
+        except Exception:
+            raise error from None
+        _log.warning("%r reads text only: %s", name, error)
+        return loaded
 
 
 def load_multimodal(
@@ -145,14 +123,6 @@ def _check(model: Module) -> None:
     if dropped:
         # mlx-vlm sets modules without weights to None, for instance those of a text model alone.
         raise UnsupportedModelError(f"the files have no weights of {', '.join(dropped)}")
-
-
-def whole_model(model: Module) -> Module:
-    """Return mlx-vlm's model of a multimodal model, whose parameters have the checkpoint's names.
-
-    Any other model is returned as it is.
-    """
-    return model.multimodal if isinstance(model, LanguageModel) else model
 
 
 def _tokenizer(

@@ -15,32 +15,6 @@ import mlx.core as mx
 from mlx_lm.models import cache as caches
 
 
-class UnsupportedModelError(Exception):
-    """A model of mlx-vlm does not generate text token by token from a prompt with media."""
-
-
-def to_mlx_lm(layer: Any) -> Any:
-    """Return the cache of mlx-lm that corresponds to an empty cache of a layer.
-
-    Raises:
-        UnsupportedModelError: There is none.
-    """
-    kind = type(layer).__name__
-    if isinstance(layer, caches._BaseCache):
-        return layer
-    if kind == "KVCache":
-        return caches.KVCache()
-    if kind == "RotatingKVCache":
-        return caches.RotatingKVCache(max_size=layer.max_size, keep=layer.keep)
-    if kind == "ArraysCache":
-        return caches.ArraysCache(len(layer.cache))
-    if kind == "ChunkedKVCache":
-        return caches.ChunkedKVCache(layer.chunk_size)
-    if kind == "CacheList":
-        return caches.CacheList(*map(to_mlx_lm, layer.caches))
-    raise UnsupportedModelError(f"its cache has an unknown type, {kind}")
-
-
 @contextmanager
 def viewed(cache: list[Any] | None, *, shares_keys: bool = False) -> Iterator[list[Any] | None]:
     """Return a cache for one call of a model of mlx-vlm, with a view of each recurrent layer.

@@ -22,8 +22,9 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from ..conversation.control_tokens import ControlTokens, is_marked
 from ..conversation.prompts import EncodedPrompt
 from ..errors import PromptError
+from ..models.kinds import MediaKind
 from ..runtime.extras import import_extra
-from .chat_template import Kind, MediaPlaces
+from .chat_template import MediaPlaces
 from .prompt_inputs import Ids, MediaInputs, array_bytes, single_pass_end, split_by_image, to_numpy
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from ..media.audio import LoadedAudio
     from ..media.images import LoadedImage
 
-_KINDS: tuple[Kind, ...] = ("image", "audio")
+_KINDS: tuple[MediaKind, ...] = ("image", "audio")
 _MAX_KNOWN_COUNTS = 1024
 _AUDIO_MODULE = re.compile("audio|sound|speech")
 
-_ATTRIBUTES: Mapping[Kind, tuple[str, ...]] = {
+_ATTRIBUTES: Mapping[MediaKind, tuple[str, ...]] = {
     "image": (
         "image_token_id",
         "image_token_index",
@@ -72,7 +73,7 @@ class MultimodalProcessor:
         self._processor = processor
         self._tokenizer = getattr(processor, "tokenizer", processor)
         self._lock = threading.Lock()
-        self._counts: dict[tuple[Kind, bytes], int] = {}
+        self._counts: dict[tuple[MediaKind, bytes], int] = {}
         self.reads = _kinds(model, processor)
         extractor = getattr(processor, "feature_extractor", None)
         self.sample_rate = int(getattr(extractor, "sampling_rate", 16_000))
@@ -101,7 +102,7 @@ class MultimodalProcessor:
         Raises:
             PromptError: The text has places for more or fewer media, or the processor refuses them.
         """
-        media: dict[Kind, Sequence[Any]] = {"image": images, "audio": recordings}
+        media: dict[MediaKind, Sequence[Any]] = {"image": images, "audio": recordings}
         # Other threads may use the device meanwhile.
         with self._lock, mx.stream(mx.cpu):
             for kind, places in self._places.items():
@@ -135,7 +136,7 @@ class MultimodalProcessor:
         finally:
             tokenizer._tokenizer = backend
 
-    def _process(self, text: str, media: Mapping[Kind, Sequence[Any]]) -> dict[str, Any]:
+    def _process(self, text: str, media: Mapping[MediaKind, Sequence[Any]]) -> dict[str, Any]:
         """Return the arrays of the processor: ``input_ids`` and the inputs of the model."""
         utils = import_extra("vision", "mlx_vlm.utils", purpose="reading images")
         if len(media["audio"]) > 1 and not getattr(
@@ -180,7 +181,7 @@ class MultimodalProcessor:
             for name, value in arrays.items()
         }
 
-    def _by_medium(self, kind: Kind, media: Sequence[Any], token_ids: Ids) -> list[_Placed]:
+    def _by_medium(self, kind: MediaKind, media: Sequence[Any], token_ids: Ids) -> list[_Placed]:
         """Return the placeholder tokens of each medium of a kind."""
         positions = find_placeholders(token_ids, self._ids[kind], kind)
         if not len(media):
@@ -193,7 +194,7 @@ class MultimodalProcessor:
             return [_Placed(kind, positions, joint_digest(digests))]
         return [_Placed(kind, *placed) for placed in zip(split, digests, strict=True)]
 
-    def _count_alone(self, kind: Kind, medium: Any) -> int:
+    def _count_alone(self, kind: MediaKind, medium: Any) -> int:
         """Return the number of placeholder tokens of a medium that is the only one of a prompt.
 
         -1 if the chat template writes no such prompt.
@@ -205,7 +206,7 @@ class MultimodalProcessor:
         if key not in self._counts:
             if len(self._counts) >= _MAX_KNOWN_COUNTS:
                 self._counts.clear()
-            none: dict[Kind, Sequence[Any]] = {"image": (), "audio": ()}
+            none: dict[MediaKind, Sequence[Any]] = {"image": (), "audio": ()}
             inputs = self._process(example, {**none, kind: [medium]})
             ids: Ids = inputs["input_ids"].reshape(-1)
             self._counts[key] = len(find_placeholders(ids, self._ids[kind], kind))
@@ -215,7 +216,7 @@ class MultimodalProcessor:
         self,
         token_ids: Ids,
         arrays: Mapping[str, Any],
-        placed: Mapping[Kind, Sequence[_Placed]],
+        placed: Mapping[MediaKind, Sequence[_Placed]],
     ) -> EncodedPrompt:
         key = token_ids.copy()
         every = sorted(
@@ -250,14 +251,14 @@ class MultimodalProcessor:
 class _Placed(NamedTuple):
     """The placeholder tokens of one medium, or of several whose tokens cannot be separated."""
 
-    kind: Kind
+    kind: MediaKind
     positions: Ids
     digest: bytes
 
 
-def _kinds(model: Module, processor: Any) -> frozenset[Kind]:
+def _kinds(model: Module, processor: Any) -> frozenset[MediaKind]:
     """Return the kinds of media that a processor takes, and a model has modules for."""
-    kinds: set[Kind] = set()
+    kinds: set[MediaKind] = set()
     if getattr(processor, "image_processor", None) is not None:
         kinds.add("image")
     call = getattr(processor, "process", processor)
@@ -270,7 +271,7 @@ def _kinds(model: Module, processor: Any) -> frozenset[Kind]:
     return frozenset(kinds)
 
 
-def placeholder_ids(model: Module, kind: Kind) -> frozenset[int]:
+def placeholder_ids(model: Module, kind: MediaKind) -> frozenset[int]:
     """Return the ids of the tokens whose embeddings a model computes from media.
 
     Args:
@@ -283,7 +284,7 @@ def placeholder_ids(model: Module, kind: Kind) -> frozenset[int]:
     return frozenset(value for value in values if isinstance(value, int))
 
 
-def find_placeholders(token_ids: Ids, ids: frozenset[int], kind: Kind) -> Ids:
+def find_placeholders(token_ids: Ids, ids: frozenset[int], kind: MediaKind) -> Ids:
     """Return the positions of a kind's placeholder tokens, ascending.
 
     Some processors write images as negative ids.

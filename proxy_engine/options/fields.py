@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias, TypeVar, cast, get_type_hints
 
@@ -106,10 +107,13 @@ def option_defaults(*models: type[OptionModel]) -> dict[str, Any]:
     }
 
 
+ListedArguments: TypeAlias = tuple[Any, Mapping[str, Any]]
+"""The typed dict of a function's options, and the defaults by name that are not ``None``."""
+
+
 def list_options(
     function: Callable[..., Any],
-    arguments: Any,
-    defaults: Mapping[str, Any],
+    load: Callable[[], ListedArguments],
     types: Mapping[str, Any] | None = None,
 ) -> None:
     """Give a function a signature that lists its options; those of requests are last.
@@ -119,20 +123,46 @@ def list_options(
 
     Args:
         function: The function; its last parameter is ``**options``.
-        arguments: The typed dict of the options.
-        defaults: Defaults by name; ``None`` for other names.
+        load: Returns the options; called when the signature is first read.
         types: The types that only type checkers know by their names.
     """
-    signature = inspect.signature(function)
-    hints = get_type_hints(arguments, localns=dict(types or {}))
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=defaults.get(name),
-            annotation=hints[name],
+    function.__signature__ = _OptionSignature(  # type: ignore[attr-defined]
+        inspect.signature(function), load, types or {}
+    )
+
+
+class _OptionSignature(inspect.Signature):
+    """A signature whose last parameter is replaced by the options, once it is read."""
+
+    def __init__(
+        self,
+        plain: inspect.Signature,
+        load: Callable[[], ListedArguments],
+        types: Mapping[str, Any],
+    ) -> None:
+        super().__init__(list(plain.parameters.values()), return_annotation=plain.return_annotation)
+        self._load = load
+        self._types = types
+
+    @cached_property
+    def parameters(self) -> MappingProxyType[str, inspect.Parameter]:
+        arguments, defaults = self._load()
+        hints = get_type_hints(arguments, localns=dict(self._types))
+        options = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(name),
+                annotation=hints[name],
+            )
+            for name in sorted(hints, key=OptionOverrides.__annotations__.__contains__)
+        ]
+        own = list(super().parameters.values())[:-1]
+        return MappingProxyType({parameter.name: parameter for parameter in [*own, *options]})
+
+    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
+        """Return a plain signature with changes."""
+        plain = inspect.Signature(
+            list(self.parameters.values()), return_annotation=self.return_annotation
         )
-        for name in sorted(hints, key=OptionOverrides.__annotations__.__contains__)
-    ]
-    parameters = [*list(signature.parameters.values())[:-1], *options]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return plain.replace(**changes)

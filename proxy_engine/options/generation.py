@@ -37,7 +37,20 @@ MAX_DRAFT_TOKENS = 64
 MAX_RETRIES = 100
 """The most further attempts at an answer. The prompt has all rejected answers."""
 
+RENAMED_OPTIONS = {"draft_first": "freeform_first"}
+"""The names of options by their former names."""
+
+FORMER_OPTIONS = {
+    **{former: f"It is named {name!r} now." for former, name in RENAMED_OPTIONS.items()},
+    "particles": "It was removed: use exact_choices for the distribution of finite choices, and n "
+    "with confidence=True for several answers with their probabilities.",
+    "soft_max_tokens": "It was removed: an answer is complete within max_tokens. For shorter "
+    "answers, bound their lengths in the schema, or ask for them in the prompt.",
+}
+"""Hints for options that were removed or renamed, by their former names."""
+
 _HINTS = {
+    **FORMER_OPTIONS,
     # The names of other libraries, which are too far for a spelling distance.
     "temp": "Did you mean 'temperature'?",
     "max_completion_tokens": "Did you mean 'max_tokens'?",
@@ -91,15 +104,16 @@ class ReasoningOptions(OptionModel):
         return marker
 
 
-class DraftFirstOptions(OptionModel):
-    """A free draft before a constrained answer."""
+class FreeformFirstOptions(OptionModel):
+    """A freeform answer before the constrained one."""
 
     max_tokens: int = Field(default=512, ge=1, le=MAX_COUNT)
-    """Maximum number of tokens of the draft. It is also at most half of the request's `max_tokens`
-    and of the room in the context. The limit of the part `reasoning` replaces all of them."""
+    """Maximum number of tokens of the freeform answer. It is also at most half of the request's
+    `max_tokens` and of the room in the context. The limit of the part `reasoning` replaces all of
+    them."""
     instruction: str | None = Field(default=None, min_length=1)
-    """The message of the user between the draft and the answer. By default it asks for the answer,
-    for JSON if the answer is JSON."""
+    """The message of the user between the two answers. By default it asks for the answer, for JSON
+    if the answer is JSON."""
 
 
 class SpeculationOptions(OptionModel):
@@ -168,9 +182,6 @@ class GenerationOptions(OptionModel, SamplingParameters):
     complete within it. `None`: all of that room."""
     min_tokens: int = Field(default=0, ge=0, le=MAX_COUNT)
     """Minimum number of tokens to generate, where the answer allows that many."""
-    soft_max_tokens: int | None = Field(default=None, ge=1, le=MAX_COUNT)
-    """From this number of tokens on, tokens that bring the answer closer to its end become more
-    and more likely, so that it does not end abruptly."""
     max_seconds: float | None = Field(default=None, gt=0)
     """Time limit in seconds of wall-clock time, from the call on, with preparation and queue; from
     the request's start in a batch. As it approaches, the answer is completed as briefly as
@@ -194,16 +205,17 @@ class GenerationOptions(OptionModel, SamplingParameters):
     reasoning: bool | ReasoningOptions | None = None
     """`true` requires reasoning, `false` disables it. By default the model may reason, but not
     before structured output alone."""
-    draft_first: bool | DraftFirstOptions = False
-    """Whether the model first answers freely, as a draft, and then writes the constrained answer
-    with the draft in its context. The draft ends where the model ends it, or at its limit; a
-    message of the user asks for the answer. Draft and message are reasoning, and count as
-    output."""
+    freeform_first: bool | FreeformFirstOptions = False
+    """Whether the model first answers freely, and then writes the constrained answer with the
+    freeform one in its context. The freeform answer ends where the model ends it, or at its limit;
+    a message of the user asks for the constrained one. Freeform answer and message are reasoning,
+    and count as output."""
     schema_in_prompt: Literal["auto", "off", "outline", "json_schema"] = "auto"
     """How the prompt describes the JSON of the response format: as an outline with names, types,
     alternatives and descriptions, as its JSON Schema, or not at all. `auto` writes an outline if
-    the schema has descriptions. The text begins the first message of the user; with `auto` and a
-    draft, it is in the message behind the draft. A text that is too long is shortened; the
+    the schema has descriptions. The text begins the first message of the user; with `auto` and
+    `freeform_first`, it is in the message behind the freeform answer. A text that is too long is
+    shortened; the
     constraint is not."""
     continue_final_message: bool = True
     """Whether a conversation that ends with a message of the assistant is continued. Otherwise a
@@ -241,17 +253,13 @@ class GenerationOptions(OptionModel, SamplingParameters):
     logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
     """Report the log-probability of each token and those of this many most likely tokens. All
     tokens are sampled then. No log-probabilities by default."""
-    particles: int = Field(default=1, ge=1, le=MAX_COUNT)
-    """Sample this many answers together and weigh each by what the constraints removed, so that the
-    answer is a draw from the model's own distribution among the valid answers (sequential Monte
-    Carlo). At most the engine's `batch_size`; needs a temperature above 0. 1 is off."""
     max_retries: int = Field(default=0, ge=0, le=MAX_RETRIES)
     """Number of further attempts after a validator of a pydantic type rejects an answer, or the
     arguments of a tool. Each has the rejected answers and the validators' messages in its prompt,
     and cannot repeat a rejected value. `max_tokens` and `max_seconds` apply to each attempt."""
     n: int = Field(default=1, ge=1, le=MAX_COUNT)
-    """Number of answers. With `particles`, independent draws from the weighted particles;
-    otherwise independent samples that share the prompt, at most the engine's `batch_size`."""
+    """Number of answers. They are those of as many requests with the same prompt, which is
+    processed once; the seed of the i-th is `seed` + i, from 0 on."""
 
     # Rarely needed options.
 
@@ -323,11 +331,11 @@ class GenerationOptions(OptionModel, SamplingParameters):
         return None
 
     @property
-    def draft_first_options(self) -> DraftFirstOptions | None:
-        """``draft_first`` as options; ``None`` if it is off."""
-        if isinstance(self.draft_first, DraftFirstOptions):
-            return self.draft_first
-        return DraftFirstOptions() if self.draft_first else None
+    def freeform_first_options(self) -> FreeformFirstOptions | None:
+        """``freeform_first`` as options; ``None`` if it is off."""
+        if isinstance(self.freeform_first, FreeformFirstOptions):
+            return self.freeform_first
+        return FreeformFirstOptions() if self.freeform_first else None
 
     @property
     def speculation_options(self) -> SpeculationOptions | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 
 from state_machines.tool_calls import ToolFormat
 
-from .generation import DraftFirstOptions, PartOptions, ReasoningOptions, SpeculationOptions
+from .generation import FreeformFirstOptions, PartOptions, ReasoningOptions, SpeculationOptions
 
 
 class OptionOverrides(TypedDict, total=False):
@@ -31,13 +31,12 @@ class OptionOverrides(TypedDict, total=False):
     seed: int | None
     max_tokens: int | None
     min_tokens: int
-    soft_max_tokens: int | None
     max_seconds: float | None
     stop: str | Sequence[str] | None
     stop_token_ids: Sequence[int] | None
     parts: Mapping[str, PartOptions]
     reasoning: bool | ReasoningOptions | None
-    draft_first: bool | DraftFirstOptions
+    freeform_first: bool | FreeformFirstOptions
     schema_in_prompt: Literal["auto", "off", "outline", "json_schema"]
     continue_final_message: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
@@ -50,7 +49,6 @@ class OptionOverrides(TypedDict, total=False):
     max_tool_calls: int
     calls_in_text: bool
     logprobs: int | None
-    particles: int
     max_retries: int
     n: int
     chat_template_kwargs: Mapping[str, Any]

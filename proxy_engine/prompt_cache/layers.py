@@ -24,6 +24,7 @@ from mlx_lm.models.cache import (
     KVCache,
     QuantizedKVCache,
     RotatingKVCache,
+    _BaseCache,
 )
 
 from ..replication import replicated
@@ -139,3 +140,25 @@ def _max_trimmable_length(layer: Any) -> int:
     if isinstance(layer, ChunkedKVCache):
         return int(layer.chunk_size)
     return sys.maxsize if layer.is_trimmable() else 0
+
+
+def to_mlx_lm(layer: Any) -> Any:
+    """Return the cache of mlx-lm that corresponds to an empty cache of mlx-vlm's.
+
+    Raises:
+        ValueError: There is none.
+    """
+    kind = type(layer).__name__
+    if isinstance(layer, _BaseCache):
+        return layer
+    if kind == "KVCache":
+        return KVCache()
+    if kind == "RotatingKVCache":
+        return RotatingKVCache(max_size=layer.max_size, keep=layer.keep)
+    if kind == "ArraysCache":
+        return ArraysCache(len(layer.cache))
+    if kind == "ChunkedKVCache":
+        return ChunkedKVCache(layer.chunk_size)
+    if kind == "CacheList":
+        return CacheList(*map(to_mlx_lm, layer.caches))
+    raise ValueError(f"its cache has an unknown type, {kind}")

@@ -4,26 +4,23 @@ Continuous batching (Yu et al. 2022, "Orca"): requests join the batch as soon as
 leave it when they are finished. Each round processes one step of one prompt and then generates a
 token for every sequence, so that a long prompt does not delay the others.
 
-Every request is a group of one or more sequences. Its life: it begins, its prompt is processed, its
-sequences are generated, it ends. A group with a slow mask leaves the batch while other threads
-compute the mask; its sequences advance together, so that results do not depend on the time that a
-mask takes.
+The life of a request: it begins, its prompt is processed, its text is generated, it ends. A request
+with a slow mask leaves the batch while other threads compute the mask.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from ..answers.compile_queue import CompileJob, CompileQueue
 from ..errors import InvalidOptionError
 from ..generation import Batch, ForwardPass, GeneratedSequence, ModelChecks, ModelDrafter
-from ..prompt_cache.layers import copy_cache
 from ..prompt_cache.prompt_caches import PromptCaches
-from .groups import Group, SequenceFactory
 from .prefills import Prefills
 from .request import Job, Request
 from .samples import Sample
+from .sequence_factory import SequenceFactory
 
 _SECONDS_PER_ROUND = 0.01
 """How long a round waits for slow masks if there is nothing else to do."""
@@ -67,15 +64,14 @@ class ContinuousBatch:
         self._probe = ModelChecks(factory.loaded.model)
         self._prefills = Prefills(self._forward, caches, draft_model)
         self._batch = self._new_batch()
-        self._groups: list[Group] = []
-        # The sequences of the batch.
-        self._members: dict[GeneratedSequence, tuple[Group, Sample]] = {}
-        # Whether they have changed since the last round in which a batch cache could be converted.
+        # The requests whose prompts are processed, in the batch or parked.
+        self._running: dict[GeneratedSequence, Sample] = {}
+        # Whether the batch has changed since the last round in which its cache could be converted.
         self._has_changed = False
 
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
-        return len(self._groups) + len(self._prefills.running)
+        return len(self._running) + len(self._prefills.running)
 
     def split_output_layer(self) -> None:
         """Find out whether the model's logits can be computed on demand."""
@@ -100,16 +96,9 @@ class ContinuousBatch:
         prefills = self._prefills.running
         if is_late and prefills and self._batch.sequences:
             return False
-        rows = self._occupied_rows() + sum(group.count for group in prefills)
-        if request.sequences > 1:
-            # It could otherwise keep sequences with slow masks from ever returning.
-            rows += sum(group.is_single and bool(group.parked) for group in self._groups)
-        if rows + request.sequences > self.batch_size:
+        if len(self._batch.sequences) + len(prefills) >= self.batch_size:
             return False
         return not prefills or self._prefills.can_join(request, self._batch)
-
-    def _occupied_rows(self) -> int:
-        return sum(group.occupied_rows for group in self._groups)
 
     def begin(self, job: Job) -> None:
         """Begin a request. It finishes at once if it is cancelled or all of it is forced."""
@@ -125,15 +114,14 @@ class ContinuousBatch:
                     hint="Leave exact_choices out: choices are sampled token by token then.",
                 )
             sequence = factory.sequence(request)
-            sample = Sample(request, sequence, factory.vocabulary, factory.loaded.name, job.emit)
-            group = Group(job, sample)
+            sample = Sample(job, sequence, factory.vocabulary, factory.loaded.name)
             if not job.is_cancelled:
                 sample.tokens += sequence.advance_forced()
-                if not (sequence.finished and group.is_single):
-                    self._prefills.begin(group)
+                if not sequence.finished:
+                    self._prefills.begin(sample)
                     return
                 sample.report()
-            self._end(group)
+            self._end(sample)
         except BaseException as error:
             job.fail(error)
 
@@ -143,38 +131,38 @@ class ContinuousBatch:
         Args:
             others_wait: Whether requests wait to begin.
         """
-        for group in self._groups.copy():
-            if group.job.request.cancelled.is_set():
-                self._cancel(group)
-            elif group.parked or group.waiting:
+        for sample in list(self._running.values()):
+            if sample.job.is_cancelled:
+                self._remove(sample, keeps_cache=True)
+                self._end(sample)
+            elif sample.parked is not None:
                 # Before the prefill, which could give rows to other requests.
-                self._resume(group)
+                self._resume(sample, *sample.parked)
         if self._prefills.running:
-            for group in self._prefills.drop_cancelled():
-                self._end(group)
+            for sample in self._prefills.drop_cancelled():
+                self._end(sample)
         if self._prefills.running:
-            shares = others_wait or bool(self._groups)
+            shares = others_wait or bool(self._running)
             processed = self._prefills.step(self._batch, shares=shares)
             if processed is not None:
                 self._start(*processed)
-        if self._members:
+        if self._batch.sequences:
             if self._has_changed and not (self._prefills.running or others_wait):
                 self._has_changed = False
                 self._batch.unmerge()
             self._generate()
-        elif self._groups and not self._prefills.running:
-            masks = [mask for group in self._groups for _, mask in group.parked.values()]
+        elif self._running and not self._prefills.running:
+            masks = [sample.parked[1] for sample in self._running.values() if sample.parked]
             wait(masks, _SECONDS_PER_ROUND, return_when=FIRST_COMPLETED)
 
     def fail_all(self, error: BaseException) -> None:
         """Fail every running request, and start over with an empty batch."""
-        groups = [*self._groups, *self._prefills.running]
-        self._groups.clear()
-        self._members.clear()
+        samples = [*self._running.values(), *self._prefills.running]
+        self._running.clear()
         self._prefills.running.clear()
         self._batch = self._new_batch()
-        for group in groups:
-            group.job.fail(error)
+        for sample in samples:
+            sample.job.fail(error)
 
     def _new_batch(self) -> Batch:
         if self._draft_model is not None:
@@ -189,178 +177,105 @@ class ContinuousBatch:
 
     # Generation.
 
-    def _start(self, groups: list[Group], cache: list[Any]) -> None:
+    def _start(self, samples: list[Sample], cache: list[Any]) -> None:
         """Begin to generate, after prompts have been processed.
 
         Args:
-            groups: Their groups.
+            samples: Their requests.
             cache: Their cache, which the batch takes over.
         """
-        self._groups += groups
-        if len(groups) > 1:
-            for group in groups:
-                self._set_rows(group, [group.first.sequence])
-            self._batch.add_all([group.first.sequence for group in groups], cache)
-            return
-        (group,) = groups
-        group.multiply()
-        samples = group.samples
-        if not group.is_single:
-            group.first.report_progress(len(group.job.request.prompt.token_ids))
-        if not any(sample.is_active for sample in samples):
-            self._end(group)
-        elif group.is_single or self._batch.can_fork(cache):
-            sequences = [sample.sequence for sample in samples]
-            self._batch.add(sequences, cache)
-            self._set_rows(group, sequences)
+        self._has_changed = True
+        self._running |= {sample.sequence: sample for sample in samples}
+        if len(samples) > 1:
+            self._batch.add_all([sample.sequence for sample in samples], cache)
         else:
-            group.is_batched = False
-            group.waiting, group.cache = samples, cache
-            self._add_waiting(group)
+            self._batch.add(samples[0].sequence, cache)
 
     def _generate(self) -> None:
-        """Generate a token for every sequence, and report those of single sequences."""
-        stepped: dict[Group, bool] = {}
+        """Generate a token for every sequence, and report those that are read."""
+        stepped: list[Sample] = []
         try:
             for step in self._batch.generate_step():
-                group, sample = self._members[step.sequence]
+                sample = self._running[step.sequence]
                 sample.error = step.error
                 sample.tokens += step.tokens
-                stepped[group] = step.is_slow or stepped.get(group, False)
-            for group, is_slow in stepped.items():
-                if is_slow:
-                    self._park(group)
-                elif not group.is_single:
-                    self._arrange(group, group.resample() if group.is_batched else group.active)
-                elif group.first.error is not None or group.first.sequence.finished:
-                    self._remove(group, keeps_cache=group.first.error is None)
+                stepped.append(sample)
+                if step.is_slow:
+                    self._park(sample)
+                elif sample.is_done:
+                    self._remove(sample, keeps_cache=sample.error is None)
             # First tokens are reported before the next pass is dispatched, for a low latency.
-            for group in stepped:
-                if group.is_single and not group.first.has_reported:
-                    self._report(group)
+            for sample in stepped:
+                if not sample.has_reported:
+                    self._report(sample)
             self._batch.feed()
-            for group in self._groups.copy():
-                # Finished sequences whose last weights have just been dispatched.
-                if not group.is_single and len(active := group.active) < len(group.rows):
-                    self._arrange(group, active)
         finally:
             # Other tokens are reported while the device works, and even if the pass fails.
-            for group in stepped:
-                has_report = group.first.reads_tokens or not group.rows
-                if has_report and group.is_single and group in self._groups:
-                    self._report(group)
+            for sample in stepped:
+                if sample.sequence in self._running and (sample.reads_tokens or sample.is_done):
+                    self._report(sample)
 
-    def _report(self, group: Group) -> None:
-        """Report the new tokens of a single sequence, and end the request after the last one."""
+    def _report(self, sample: Sample) -> None:
+        """Report the new tokens of a request, and end it after the last one."""
         try:
-            if group.first.error is None:
-                group.first.report()
+            if sample.error is None:
+                sample.report()
         except BaseException as error:
-            self._remove(group, keeps_cache=False)
-            self._groups.remove(group)
-            group.job.fail(error)
+            if not sample.is_done:
+                self._remove(sample, keeps_cache=False)
+            del self._running[sample.sequence]
+            sample.job.fail(error)
         else:
-            if not (group.rows or group.parked):
-                self._end(group)
+            if sample.is_done:
+                self._end(sample)
 
-    def _park(self, group: Group) -> None:
-        """Remove all sequences of a group from the batch until their masks are computed."""
-        self._arrange(group, group.active)
-        for sequence in group.rows:
-            sample = self._members.pop(sequence)[1]
-            cache = self._batch.remove(sequence) or []
-            job = sample.mask_job = sample.mask_job or CompileJob(
-                self._compile_queue, group.job.request.cancelled
-            )
-            mask = self._threads.submit(job.run, sequence.constraint.compute_slow)
-            group.parked[sequence] = cache, mask
-        group.rows = []
-
-    def _resume(self, group: Group) -> None:
-        """Return a parked group to the batch, or let its next sequence have a turn."""
-        if not group.parked:
-            self._add_waiting(group)
-            return
-        if not all(mask.done() for _, mask in group.parked.values()):
-            return
-        rows = self._occupied_rows() + (1 if group.is_single else 0)
-        cache = next(cache for cache, _ in group.parked.values())
-        if rows > self.batch_size or not self._batch.can_add(cache):
-            return
-        parked, group.parked = group.parked, {}
-        samples = {sample.sequence: sample for sample in group.samples}
-        returned = []
-        for sequence, (cache, mask) in parked.items():
-            error = mask.exception()
-            if error is None:
-                self._batch.add([sequence], cache)
-                returned.append(sequence)
-            elif isinstance(error, Exception):
-                samples[sequence].error = error
-            else:
-                raise error
-        self._set_rows(group, returned)
-        if not (returned or group.waiting):
-            self._end(group)
-
-    def _add_waiting(self, group: Group) -> None:
-        if group.waiting and not group.rows and self._batch.can_add(group.cache):
-            sequence = group.waiting.pop(0).sequence
-            cache = copy_cache(group.cache) if group.waiting else group.cache
-            self._batch.add([sequence], cache)
-            self._set_rows(group, [sequence])
-
-    def _arrange(self, group: Group, sources: dict[GeneratedSequence, GeneratedSequence]) -> None:
-        """Let a group have the given sequences, each with a copy of the row of another one."""
-        if group.rows == list(sources) == list(sources.values()):
-            return
-        self._batch.replace(group.rows, sources)
-        self._set_rows(group, list(sources))
-        if not (sources or group.waiting):
-            self._end(group)
-
-    def _set_rows(self, group: Group, sequences: list[GeneratedSequence]) -> None:
+    def _park(self, sample: Sample) -> None:
+        """Remove a sequence from the batch until its mask is computed."""
         self._has_changed = True
-        for sequence in group.rows:
-            self._members.pop(sequence, None)
-        group.rows = sequences
-        if sequences:
-            samples = {sample.sequence: sample for sample in group.samples}
-            self._members |= {sequence: (group, samples[sequence]) for sequence in sequences}
+        cache = self._batch.remove(sample.sequence) or []
+        job = sample.mask_job = sample.mask_job or CompileJob(
+            self._compile_queue, sample.request.cancelled
+        )
+        mask = self._threads.submit(job.run, sample.sequence.constraint.compute_slow)
+        sample.parked = cache, mask
+
+    def _resume(self, sample: Sample, cache: list[Any], mask: Future[None]) -> None:
+        """Return a sequence to the batch if its mask is computed and there is room."""
+        if not mask.done() or len(self._batch.sequences) >= self.batch_size:
+            return
+        if not self._batch.can_add(cache):
+            return
+        sample.parked, error = None, mask.exception()
+        if error is None:
+            self._has_changed = True
+            self._batch.add(sample.sequence, cache)
+        elif isinstance(error, Exception):
+            sample.error = error
+            self._end(sample)
+        else:
+            raise error
 
     # The end.
 
-    def _cancel(self, group: Group) -> None:
-        """End the group of a cancelled request."""
-        if group.is_single:
-            self._remove(group, keeps_cache=True)
+    def _remove(self, sample: Sample, *, keeps_cache: bool) -> None:
+        """Remove a sequence from the batch, and insert its cache into the prompt caches."""
+        sequence = sample.sequence
+        keeps_cache = keeps_cache and self._caches.options.max_bytes > 0
+        if sample.parked is not None:
+            cache: list[Any] | None = sample.parked[0]
+            sample.parked = None
         else:
-            self._batch.replace(group.rows, {})
-            self._set_rows(group, [])
-        group.waiting.clear()
-        group.parked.clear()
-        self._end(group)
-
-    def _remove(self, group: Group, *, keeps_cache: bool) -> None:
-        """Remove a single sequence from the batch, and insert its cache into the prompt caches."""
-        sequence = group.first.sequence
-        cache: list[Any] | None = None
-        if sequence in group.parked:
-            cache = group.parked[sequence][0]
-        elif group.rows:
-            wants_cache = keeps_cache and self._caches.options.max_bytes > 0
-            cache = self._batch.remove(sequence, wants_cache=wants_cache)
-        self._set_rows(group, [])
+            self._has_changed = True
+            cache = self._batch.remove(sequence, wants_cache=keeps_cache)
         if keeps_cache and cache:
-            key = group.job.request.cache_key(sequence.tokens[: sequence.processed])
+            key = sample.request.cache_key(sequence.tokens[: sequence.processed])
             self._caches.insert(key, cache, processed=sequence.processed)
 
-    def _end(self, group: Group) -> None:
-        if group in self._groups:
-            self._groups.remove(group)
+    def _end(self, sample: Sample) -> None:
+        self._running.pop(sample.sequence, None)
         try:
-            group.end()
+            sample.end()
         except BaseException as error:
-            group.job.fail(error)
+            sample.job.fail(error)
         else:
-            group.job.finish(group.result)
+            sample.job.finish(sample.result)

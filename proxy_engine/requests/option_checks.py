@@ -28,15 +28,12 @@ def tool_sources(tools: Iterable[Tool]) -> set[str]:
     return {name for tool in tools for name in source_names(tool.parameters)}
 
 
-def check_engine_limits(
-    options: GenerationOptions, vocabulary: Vocabulary, batch_size: int
-) -> None:
-    """Raise for tokens that the model does not have, and for more sequences than the engine runs.
+def check_tokens(options: GenerationOptions, vocabulary: Vocabulary) -> None:
+    """Raise for tokens that the model does not have.
 
     Args:
         options: The options.
         vocabulary: The model's vocabulary.
-        batch_size: The number of sequences that run together.
     """
     bias = [pair for sampling in _samplings(options) for pair in sampling.bias_pairs]
     named = {"stop_token_ids": options.stop_ids, "logit_bias": [token_id for token_id, _ in bias]}
@@ -46,14 +43,6 @@ def check_engine_limits(
             raise InvalidOptionError(
                 f"{name} names token {token_id}; the model has {vocabulary.size}", option=name
             )
-    name, count = ("particles", options.particles) if options.particles > 1 else ("n", options.n)
-    if count > batch_size:
-        raise InvalidOptionError(
-            f"{name} is {count}, and the engine runs {batch_size} sequences together",
-            option=name,
-            hint=f"Give {name}={batch_size} or fewer, or create the engine with a larger "
-            "batch_size.",
-        )
 
 
 def check_sampling(
@@ -66,15 +55,9 @@ def check_sampling(
         overrides: The options of the request.
         hooks: The caller's functions for sampling.
     """
-    if overrides.get("max_retries") and (options.particles > 1 or options.n > 1):
+    if overrides.get("max_retries") and options.n > 1:
         raise InvalidOptionError(
             "max_retries is for requests with one answer", option="max_retries"
-        )
-    if options.particles > 1 and not any(part.temperature for part in _samplings(options)):
-        raise InvalidOptionError(
-            "particles are samples, and at temperature 0 all of them would be equal",
-            option="particles",
-            hint="Give temperature=1 for the model's own distribution.",
         )
     if hooks.sampler is not None:
         names = [name for name in overrides if name in SamplingParameters.model_fields]
@@ -91,13 +74,12 @@ def check_sampling(
         "logits_processors": bool(hooks.logits_processors),
         "xtc_probability": any(sampling.has_xtc for sampling in _samplings(options)),
     }
-    exact = "particles" if options.particles > 1 else "exact_choices"
     name = next((name for name, is_set in changes.items() if is_set), None)
-    if name is not None and (options.particles > 1 or options.exact_choices):
+    if name is not None and options.exact_choices:
         raise InvalidOptionError(
-            f"{exact} draws from the model's own distribution, which {name} changes",
+            f"exact_choices draws from the model's own distribution, which {name} changes",
             option=name,
-            hint=f"Leave out {exact} or {name}.",
+            hint=f"Leave out exact_choices or {name}.",
         )
 
 
@@ -118,14 +100,14 @@ def check_answer_options(
         choice: The tools that may be called.
         has_messages: Whether the prompt is a conversation.
     """
-    if overrides.get("draft_first"):
+    if overrides.get("freeform_first"):
         if not has_messages:
-            raise PromptError("a raw prompt has no turns for a draft; give messages")
+            raise PromptError("a raw prompt has no turns for a freeform answer; give messages")
         # A loop of tools ends with an answer that may not call them.
         if response.is_free and not tools:
             raise InvalidOptionError(
-                "draft_first has no effect on an answer without a response format and tools",
-                option="draft_first",
+                "freeform_first has no effect on an answer without a response format and tools",
+                option="freeform_first",
                 hint="Leave it out, or give a response format.",
             )
     describes_schema = overrides.get("schema_in_prompt", "auto") not in ("auto", "off")

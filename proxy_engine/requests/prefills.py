@@ -19,8 +19,8 @@ from ..generation.prefill import (
 )
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..prompt_cache.store import common_prefix
-from .groups import Group
 from .request import Request
+from .samples import Sample
 
 _log = logging.getLogger(__name__)
 
@@ -28,12 +28,12 @@ _MAX_SHARED_TOKENS = 16
 """Longest common prefix, beyond cached tokens, of prompts that are processed in one pass."""
 
 
-Processed: TypeAlias = tuple[list[Group], list[Any]]
-"""Groups whose prompts are processed; the cache of the only one, or with a row for each."""
+Processed: TypeAlias = tuple[list[Sample], list[Any]]
+"""Requests whose prompts are processed; the cache of the only one, or with a row for each."""
 
 
 class Prefills:
-    """Processes the prompts of groups, from the longest cached prefix on.
+    """Processes the prompts of requests, from the longest cached prefix on.
 
     Several prompts are processed at a time only if they can share a pass. A single one may be
     processed, and wait until the batch can take it.
@@ -44,13 +44,13 @@ class Prefills:
         draft_model: Takes the hidden states of prompts, if it reads any.
 
     Attributes:
-        running: The groups whose prompts have begun, in order, and their prefills.
+        running: The requests whose prompts have begun, in order, and their prefills.
     """
 
     def __init__(
         self, forward: ForwardPass, caches: PromptCaches, draft_model: ModelDrafter | None = None
     ) -> None:
-        self.running: dict[Group, Prefill] = {}
+        self.running: dict[Sample, Prefill] = {}
         self._forward = forward
         self._caches = caches
         reads_states = draft_model is not None and draft_model.reads_states
@@ -72,10 +72,7 @@ class Prefills:
         if self._is_processed or not self._joins_prompts or request.prompt.inputs is not None:
             return False
         prefills = self.running.values()
-        requests = [group.job.request for group in self.running]
-        # The sequences of a group begin with copies of the cache of its prompt.
-        if any(other.sequences > 1 for other in (request, *requests)):
-            return False
+        requests = [sample.request for sample in self.running]
         step_size = _step_size(request)
         if not all(
             can_join_prefill(prefill) and prefill.step_size == step_size for prefill in prefills
@@ -97,9 +94,9 @@ class Prefills:
             and batch.can_add(next(iter(prefills)).cache)
         )
 
-    def begin(self, group: Group) -> None:
-        """Begin with the prompt of a group."""
-        request, sample = group.job.request, group.first
+    def begin(self, sample: Sample) -> None:
+        """Begin with the prompt of a request."""
+        request = sample.request
         key, inputs = request.cache_key(), request.prompt.inputs
         fetched = self._caches.fetch(key)
         if inputs is not None and fetched.cached_tokens < inputs.single_pass_end:
@@ -112,7 +109,7 @@ class Prefills:
         insert = self._caches.insert_copy
         if not self.running:
             self._is_processed, self._joins_prompts = False, True
-        self.running[group] = Prefill(
+        self.running[sample] = Prefill(
             sample.sequence,
             self._forward,
             fetched.cache,
@@ -126,15 +123,15 @@ class Prefills:
             observe=None if self._draft_model is None else self._draft_model.observe,
         )
 
-    def drop_cancelled(self) -> list[Group]:
-        """Remove the groups of cancelled requests, and return them."""
+    def drop_cancelled(self) -> list[Sample]:
+        """Remove the cancelled requests, and return them."""
         first = next(iter(self.running), None)
-        cancelled = [group for group in self.running if group.job.is_cancelled]
-        for group in cancelled:
-            prefill = self.running.pop(group)
+        cancelled = [sample for sample in self.running if sample.job.is_cancelled]
+        for sample in cancelled:
+            prefill = self.running.pop(sample)
             self._forget(prefill, keeps_cache=True)
-            if group is first:
-                key = group.job.request.cache_key(prefill.sequence.tokens[: prefill.processed])
+            if sample is first:
+                key = sample.request.cache_key(prefill.sequence.tokens[: prefill.processed])
                 self._caches.insert(key, prefill.cache, processed=prefill.processed)
                 self._is_processed = False
         return cancelled
@@ -151,25 +148,25 @@ class Prefills:
         """
         if len(self.running) > 1 and (processed := self._step_together()) is not None:
             return processed
-        group, prefill = next(iter(self.running.items()))
+        sample, prefill = next(iter(self.running.items()))
         if not self._is_processed:
             try:
-                self._is_processed = self._next_pass(group, prefill)
+                self._is_processed = self._next_pass(sample, prefill)
             except BaseException as error:
-                self._drop(group)
+                self._drop(sample)
                 self._forget(prefill, keeps_cache=False)
-                group.job.fail(error)
+                sample.job.fail(error)
                 return None
             if not self._is_processed:
                 return None
-            if shares or not group.is_single:
-                self._share(group, prefill.cache)
+            if shares:
+                self._share(sample, prefill.cache)
         if not batch.can_add(prefill.cache):
             return None
-        self._drop(group)
-        return [group], prefill.cache
+        self._drop(sample)
+        return [sample], prefill.cache
 
-    def _next_pass(self, group: Group, prefill: Prefill) -> bool:
+    def _next_pass(self, sample: Sample, prefill: Prefill) -> bool:
         """Run the next pass over a prompt; return whether it was the last one."""
         started, processed = time.perf_counter(), prefill.processed
         is_last = prefill.next_pass()
@@ -177,7 +174,7 @@ class Prefills:
             # Only such a pass was waited for.
             seconds = time.perf_counter() - started
             self._caches.observe_prefill(prefill.processed - processed, seconds)
-            group.first.report_progress(prefill.processed)
+            sample.report_progress(prefill.processed)
         return is_last
 
     def _step_together(self) -> Processed | None:
@@ -192,17 +189,17 @@ class Prefills:
             _log.warning("%d prompts are processed one after the other: %r", count, error)
             self._joins_prompts = False
             return None
-        groups = list(self.running)
+        samples = list(self.running)
         self.running.clear()
         if self._caches.options.max_bytes:
-            for row, group in enumerate(groups):
-                self._share(group, extract_kv_row(cache, row, group.first.sequence.processed))
-        return groups, cache
+            for row, sample in enumerate(samples):
+                self._share(sample, extract_kv_row(cache, row, sample.sequence.processed))
+        return samples, cache
 
-    def _share(self, group: Group, cache: list[Any]) -> None:
+    def _share(self, sample: Sample, cache: list[Any]) -> None:
         """Let requests with the same beginning use a cache before this request is finished."""
-        sequence = group.first.sequence
-        key = group.job.request.cache_key(sequence.tokens[: sequence.processed])
+        sequence = sample.sequence
+        key = sample.request.cache_key(sequence.tokens[: sequence.processed])
         self._caches.share(key, cache)
 
     def _forget(self, prefill: Prefill, *, keeps_cache: bool) -> None:
@@ -210,8 +207,8 @@ class Prefills:
         if self._draft_model is not None:
             self._draft_model.remove(prefill.sequence, keeps_cache=keeps_cache)
 
-    def _drop(self, group: Group) -> None:
-        del self.running[group]
+    def _drop(self, sample: Sample) -> None:
+        del self.running[sample]
         self._is_processed = False
 
 

@@ -40,8 +40,8 @@ from ..results.parts import RejectedAnswer
 from ..tools import ToolChoice, resolve_tools
 from .option_checks import (
     check_answer_options,
-    check_engine_limits,
     check_sampling,
+    check_tokens,
     tool_sources,
 )
 from .prompt_encoding import PromptEncoder
@@ -59,7 +59,7 @@ _SCHEMA_TEXTS = 64
 
 _NOW_JSON = "Now write the answer as JSON, and nothing else."
 _NOW_ANSWER = "Now write only the final answer."
-"""The messages between a draft and the answer."""
+"""The messages between the freeform answer and the constrained one."""
 
 _PROMPT = "prompt"
 """The source that is the text of the user's last message, unless the request gives another."""
@@ -155,7 +155,7 @@ class Preparation:
         cancelled = cancelled or threading.Event()
         job = CompileJob(self.compile_queue, cancelled, self.max_compile_seconds)
         options = self.options.override(overrides)
-        check_engine_limits(options, self.vocabulary, self.batch_size)
+        check_tokens(options, self.vocabulary)
         check_sampling(options, overrides, hooks)
         sources = partial(_sources, prompt, options)
         response = self._formats.compile(
@@ -180,7 +180,7 @@ class Preparation:
             )
         names = CallNames(dialect.tool_format, known_tools)
         schema_text = self._schema_text(response, choice, options) if has_messages else ""
-        is_behind_draft = self._is_behind_draft(schema_text, options)
+        is_behind_freeform = self._is_behind_freeform(schema_text, options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools if tool.is_described],
@@ -188,7 +188,7 @@ class Preparation:
             names=names,
             # The chat template describes tools in the model's own format only.
             native_tools=dialect.tool_format == self._native_format,
-            schema_text="" if is_behind_draft else schema_text,
+            schema_text="" if is_behind_freeform else schema_text,
             variables=options.chat_template_kwargs,
             continues=options.continue_final_message,
         )
@@ -205,12 +205,12 @@ class Preparation:
         max_tokens = options.token_limit
         if context_length is not None:
             max_tokens = min(max_tokens, context_length - len(prompt_ids))
-        draft = None
+        freeform = None
         is_constrained = choice.may_call or not response.is_free
         if is_constrained and not isinstance(prompt, RawPrompt | EncodedPrompt):
-            text = schema_text if is_behind_draft else ""
-            draft = self._draft(prompt, style, options, opened, response, choice, text)
-            options = options if draft is None else _with_draft_limit(options, max_tokens)
+            text = schema_text if is_behind_freeform else ""
+            freeform = self._freeform(prompt, style, options, opened, response, choice, text)
+            options = options if freeform is None else _with_freeform_limit(options, max_tokens)
         answer = self._answers.compile(
             response,
             choice,
@@ -218,7 +218,7 @@ class Preparation:
             dialect,
             has_tools=bool(known_tools),
             open_reasoning=opened,
-            draft=draft,
+            freeform=freeform,
             names=names,
             sources=sources() if tool_sources(choice.tools) else None,
             job=job,
@@ -264,18 +264,18 @@ class Preparation:
                 tool_format = tool_format.with_delimiters(*options.tool_delimiters)
             return Dialect(tool_format, reasoning_of(tokenizer, tool_format))
 
-    def _is_behind_draft(self, schema_text: str, options: GenerationOptions) -> bool:
-        """Whether the message behind a draft describes the response format.
+    def _is_behind_freeform(self, schema_text: str, options: GenerationOptions) -> bool:
+        """Whether the message behind a freeform answer describes the response format.
 
         The grammar forces that message, which cannot spell control tokens; a prompt can.
         """
-        if not options.draft_first or options.schema_in_prompt != "auto":
+        if not options.freeform_first or options.schema_in_prompt != "auto":
             return False
         with self.tokenizer_lock:
             control = chat_template(self.loaded.tokenizer).control_tokens
         return not is_marked(control.data(f"\n{schema_text}"))
 
-    def _draft(
+    def _freeform(
         self,
         prompt: Prompt,
         style: PromptStyle,
@@ -285,7 +285,7 @@ class Preparation:
         choice: ToolChoice,
         schema_text: str,
     ) -> Delimiters | None:
-        """Return the texts around a draft, if there is one: the second text asks for the answer.
+        """Return the texts around a freeform answer; the second text asks for the constrained one.
 
         Args:
             prompt: The prompt.
@@ -294,13 +294,13 @@ class Preparation:
             opened: The markers of reasoning that every prompt opens, if it does.
             response: The response format.
             choice: The tools that may be called.
-            schema_text: Describes the response format behind the draft.
+            schema_text: Describes the response format behind the freeform answer.
         """
-        draft_options = options.draft_first_options
-        if draft_options is None:
+        freeform_options = options.freeform_first_options
+        if freeform_options is None:
             return None
         is_json = bool(response.schemas) and not choice.may_call
-        message = draft_options.instruction or (_NOW_JSON if is_json else _NOW_ANSWER)
+        message = freeform_options.instruction or (_NOW_JSON if is_json else _NOW_ANSWER)
         if schema_text:
             message = f"{message}\n\n{schema_text}"
         with self.tokenizer_lock:
@@ -332,15 +332,15 @@ class Preparation:
         return known[key]
 
 
-def _with_draft_limit(options: GenerationOptions, max_tokens: int) -> GenerationOptions:
-    """Return options that limit the part of a draft, if they do not yet.
+def _with_freeform_limit(options: GenerationOptions, max_tokens: int) -> GenerationOptions:
+    """Return options that limit the part of a freeform answer, if they do not yet.
 
     Args:
         options: The options.
-        max_tokens: Tokens that the draft and the answer may have together.
+        max_tokens: Tokens that both answers may have together.
     """
     part = options.parts.get(REASONING, PartOptions())
-    given = options.draft_first_options
+    given = options.freeform_first_options
     if given is None or part.max_tokens is not None:
         return options
     limit = min(given.max_tokens, max(1, max_tokens // 2))

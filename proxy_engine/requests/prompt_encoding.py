@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from state_machines import Vocabulary
 
@@ -17,14 +17,15 @@ from ..conversation.content import AudioContent, ImageContent
 from ..conversation.messages import RawPrompt, TemplateMessages, template_messages
 from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle, message_boundaries
 from ..errors import MediaError, RequestCancelledError
-from ..media.audio import LoadedAudio, load_audio
-from ..media.images import LoadedImage, load_image
 from ..media.options import MediaOptions
-from ..media.sources import read_source
 from ..models.loading import LoadedModel
-from ..multimodal.processor import MultimodalProcessor
 from ..options.generation import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches
+
+if TYPE_CHECKING:
+    from ..media.audio import LoadedAudio
+    from ..media.images import LoadedImage
+    from ..multimodal.processor import MultimodalProcessor
 
 _MAX_LARGE_IMAGES = 4
 """Images of ``max_image_pixels`` that a prompt may have: all are in memory together."""
@@ -111,6 +112,10 @@ class PromptEncoder:
         cancelled: threading.Event,
     ) -> EncodedPrompt:
         """Encode a conversation whose media the model reads."""
+        # Deferred: prompts of text need no decoders.
+        from ..media.audio import load_audio  # noqa: PLC0415
+        from ..media.images import load_image  # noqa: PLC0415
+
         count = sum(isinstance(medium, ImageContent) for medium in conversation.media)
         self._check_limit("the messages have {:,} images", count, "max_images")
         files, tokenizer = _files(conversation, self.media), self.loaded.tokenizer
@@ -182,6 +187,7 @@ def _files(
     conversation: TemplateMessages, options: MediaOptions
 ) -> list[ImageContent | AudioContent]:
     """Return the media with their data. URLs are read at the same time."""
+    from ..media.sources import read_source  # noqa: PLC0415
 
     def read(medium: ImageContent | AudioContent, where: str) -> ImageContent | AudioContent:
         with _located(where):

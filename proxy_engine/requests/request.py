@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -109,12 +109,6 @@ class Request:
             key[:length] = media_key[:length]
         return key
 
-    @property
-    def sequences(self) -> int:
-        """Sequences that run together for this request, each a row of the batch."""
-        options = self.options
-        return options.particles if options.particles > 1 else options.n
-
 
 def ignore(event: Event) -> None:
     """Discard an event."""
@@ -150,6 +144,35 @@ class Job:
             self._span = span
             self.future.add_done_callback(partial(self._end_span, span))
 
+    def answers(self) -> list[Job]:
+        """Return the jobs of its ``n`` answers, which finish it: the job itself if ``n`` is 1.
+
+        Each is a request of its own. The seed of the n-th one is the request's seed plus n, from 0
+        on, modulo 2^64. The events are those of the first answer.
+        """
+        options = self.request.options
+        if options.n == 1:
+            return [self]
+        jobs = []
+        for number in range(options.n):
+            seed = None if options.seed is None else (options.seed + number) % 2**64
+            request = replace(self.request, options=options.override({"n": 1, "seed": seed}))
+            if request.guard is not None:
+                request.guard = request.guard.copy()
+            jobs.append(Job(request, ignore if number else self.emit))
+        for job in jobs:
+            job.future.add_done_callback(partial(self._join, jobs))
+        return jobs
+
+    def _join(self, jobs: Sequence[Job], done: Future[Finish]) -> None:
+        """Finish the job once all its answers are done; an error of one of them ends all."""
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            self.request.cancelled.set()
+            self.fail(error)
+        elif all(job.future.done() for job in jobs):
+            self.finish(partial(_choices, [job.future for job in jobs]))
+
     @property
     def is_cancelled(self) -> bool:
         """Whether the request was cancelled."""
@@ -172,6 +195,12 @@ class Job:
             end_span(span, {}, error)
         elif self.is_cancelled:
             end_span(span, {"gen_ai.response.finish_reasons": ["cancelled"]})
+
+
+def _choices(answers: Sequence[Future[Finish]]) -> GenerationResult[Any]:
+    """Return the first of several answers, with all of them as its ``choices``."""
+    results = [answer.result()() for answer in answers]
+    return replace(results[0], choices=tuple(results))
 
 
 def _finish_in_span(span: Span, finish: Finish) -> GenerationResult[Any]:

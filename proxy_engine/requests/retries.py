@@ -91,8 +91,7 @@ def _next_request(request: Request, error: OutputValidationError) -> Request:
     # Incomplete output, and output that is not JSON, adds no attempt.
     is_rejected = len(attempts) > len(request.rejected)
     options = request.options
-    has_one_answer = options.n == options.particles == 1
-    if not (is_rejected and has_one_answer) or len(attempts) > options.max_retries:
+    if not (is_rejected and options.n == 1) or len(attempts) > options.max_retries:
         raise error
     try:
         following = request.repeat(attempts)

@@ -1,11 +1,11 @@
-"""A sequence that answers a request: its tokens, read as events and a result."""
+"""A request while it runs: its tokens, read as events and a result."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
@@ -30,46 +30,47 @@ from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import FinishReason, GenerationResult
 from ..results.parts import CutShort, DraftUsage, RejectedAnswer, ScoredChoice, Usage, total_usage
-from .request import Emit, Request
+from .request import Job
 from .retries import reason_of
 
 
 class Sample:
-    """One of the sequences that answer a request. To be used by one thread at a time.
+    """A request while it runs. To be used by one thread at a time.
 
     Tokens are collected. Their text is read at once if the request is watched, and otherwise by
     the thread that waits for the result, so that the model thread does not wait for it.
 
     Args:
-        request: The request.
-        sequence: The sequence.
+        job: The request.
+        sequence: Its text.
         vocabulary: The model's vocabulary.
         model: The model's name.
-        emit: Receives the events.
 
     Attributes:
+        job: The request with its receivers.
+        request: The request.
+        sequence: Its text.
         tokens: The tokens so far, to which the model thread adds.
-        error: The sequence failed with this error, or its answer is invalid.
+        error: The sequence failed with this error.
         mask_job: Computes its slow masks.
+        parked: Its cache, and the end of the computation of a slow mask, for which it has left the
+            batch; ``None``: it is in the batch.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
         has_reported: Whether a token has been reported.
         reads_tokens: Whether tokens are read as they are generated.
     """
 
     def __init__(
-        self,
-        request: Request,
-        sequence: GeneratedSequence,
-        vocabulary: Vocabulary,
-        model: str,
-        emit: Emit,
+        self, job: Job, sequence: GeneratedSequence, vocabulary: Vocabulary, model: str
     ) -> None:
+        request = job.request
+        self.job = job
         self.request = request
         self.sequence = sequence
-        self.emit = emit
         self.tokens: list[Token] = []
         self.error: Exception | None = None
         self.mask_job: CompileJob | None = None
+        self.parked: tuple[list[Any], Future[None]] | None = None
         self.cached_tokens = 0
         self.has_reported = False
         self._vocabulary = vocabulary
@@ -87,46 +88,14 @@ class Sample:
         # Bytes that each token wrote, for the tokens that are read.
         self._lengths: list[int] = []
 
-    def fork(self, stream: int) -> Sample:
-        """Return a sample that continues independently. No token has been reported.
-
-        Args:
-            stream: Distinguishes its random numbers.
-        """
-        sequence = self.sequence.fork(stream)
-        twin = Sample(self.request, sequence, self._vocabulary, self._model, self.emit)
-        twin.tokens += self.tokens
-        twin.cached_tokens = self.cached_tokens
-        return twin
-
     @property
-    def is_active(self) -> bool:
-        """Whether it needs a row of the batch."""
-        return self.error is None and self.sequence.needs_pass
-
-    @property
-    def log_weight(self) -> float:
-        """The sum of its tokens' log-weights that have been read; see ``TokenWeights``."""
-        return self.log_weight_of(None)
-
-    def log_weight_of(self, tokens: int | None) -> float:
-        """Return the sum of the log-weights of its first tokens; of all if ``None``."""
-        weights = self.sequence.weights
-        if self.error is not None:
-            return -math.inf
-        if weights is None:
-            return 0.0
-        return weights.total if tokens is None else weights.sum_of(tokens)
-
-    @property
-    def text(self) -> str:
-        """Free text and structured output so far."""
-        self._read()
-        return self._reader.text
+    def is_done(self) -> bool:
+        """Whether it needs no further pass."""
+        return self.error is not None or self.sequence.finished
 
     def report_progress(self, processed: int) -> None:
         """Report how many tokens of the prompt have been processed."""
-        self.emit(PromptProgress(processed=processed, total=len(self.request.prompt.token_ids)))
+        self.job.emit(PromptProgress(processed=processed, total=len(self.request.prompt.token_ids)))
 
     def report(self) -> None:
         """Report new ``tokens``; emit their events if the request is watched."""
@@ -138,7 +107,13 @@ class Sample:
         elif isinstance(self._matcher, RootMatcher):
             self._pieces += self._matcher.take_pieces()
 
-    def read_to_end(self) -> None:
+    def end(self) -> None:
+        """Record the end of generation; read the last tokens if the request is watched."""
+        self.sequence.timings.end()
+        if self.error is None and self.request.watches:
+            self._read_to_end()
+
+    def _read_to_end(self) -> None:
         """Read all tokens. Raise ``OutputValidationError`` for a finished incomplete answer."""
         matcher, part = self._matcher, self.request.answer.part
         if isinstance(matcher, RootMatcher):
@@ -156,15 +131,18 @@ class Sample:
     def result(self) -> GenerationResult[Any]:
         """Return the result: parse the answer, and call the caller's validators.
 
-        To be called once generation has ended, for a watched request after :meth:`read_to_end`. An
-        unfinished request has the finish reason ``cancelled``.
+        To be called once, after :meth:`end`, on any thread. An unfinished request has the finish
+        reason ``cancelled``.
 
         Raises:
+            Exception: The error of the sequence.
             OutputValidationError: The answer is not complete, or a validator rejects it.
         """
+        if self.error is not None:
+            raise self.error
         request, reader, sequence, tokens = self.request, self._reader, self.sequence, self.tokens
         if not request.watches:
-            self.read_to_end()
+            self._read_to_end()
         response, finish_reason = request.answer.response, self._finish_reason()
         is_complete = finish_reason != "cancelled"
         tool_calls = tuple(checked_calls(reader.calls, request.tools))
@@ -301,7 +279,7 @@ class Sample:
         new, part, watches = self.tokens[start:], self.request.answer.part, self.request.watches
         if watches:
             for index, token in enumerate(new, start):
-                self.emit(self._token_event(token))
+                self.job.emit(self._token_event(token))
                 if token.logprob_vectors is not None:
                     # They are large, and the result of a stream does not have them.
                     self.tokens[index] = token._replace(logprob_vectors=None)
@@ -317,7 +295,7 @@ class Sample:
         events = self._reader.read(pieces, is_last=is_last)
         if watches:
             for event in events:
-                self.emit(event)
+                self.job.emit(event)
 
     def _written(self, tokens: Iterable[Token]) -> list[bytes]:
         """Return what each token writes to the answer; special tokens by their names."""

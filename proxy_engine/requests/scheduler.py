@@ -72,7 +72,7 @@ class Scheduler:
             if self._worker.is_closing:
                 raise self._worker.closed_error()
             self._worker.abort_with(job.future)
-            self._waiting.append(job)
+            self._waiting += job.answers()
             if self._announcements:
                 self._changed.notify()
             if self._is_scheduled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from concurrent.futures import CancelledError, Executor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -52,13 +52,42 @@ def events_of(attempts: Attempts) -> Generator[Any]:
         attempts.cancel()
 
 
-async def aevents_of(attempts: Attempts, threads: Executor) -> AsyncGenerator[Any]:
+class PendingAttempts:
+    """The attempts at a request that is checked and compiled when it is first awaited.
+
+    Args:
+        prepare: Prepares the request. Called once, and then released.
+    """
+
+    def __init__(self, prepare: Callable[[], Awaitable[Attempts]]) -> None:
+        self._prepare: Callable[[], Awaitable[Attempts]] | None = prepare
+        self._attempts: Attempts | None = None
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> Attempts:
+        """Return the attempts; the request has been prepared then.
+
+        Raises:
+            ProxyError: The request is invalid.
+            RuntimeError: An earlier call has raised.
+        """
+        async with self._lock:
+            if self._attempts is None:
+                if self._prepare is None:
+                    raise RuntimeError("the stream has no more events")
+                prepare, self._prepare = self._prepare, None
+                self._attempts = await prepare()
+            return self._attempts
+
+
+async def aevents_of(pending: PendingAttempts, threads: Executor) -> AsyncGenerator[Any]:
     """:func:`events_of` for event loops.
 
     Args:
-        attempts: The request, which is compiled: queueing it does not block.
+        pending: The request. Queueing it does not block, since it is compiled before.
         threads: Finish the answer: the caller's validators may take any time.
     """
+    attempts = await pending.get()
     guard = ProcessGuard()
     loop = asyncio.get_running_loop()
     events = _Mailbox(loop)

@@ -157,6 +157,10 @@ class Worker:
         """Refuse new calls, fail queued ones, and wait for the current one. Idempotent.
 
         Does nothing in a forked process.
+
+        Raises:
+            KeyboardInterrupt: The wait was interrupted. The current call has ended even so: a
+                program that exits while a thread is in MLX is aborted.
         """
         if self.guard.is_forked:
             return
@@ -166,7 +170,17 @@ class Worker:
                 self._thread.jobs.put(self._return_thread)
         # The last reference to an engine may be dropped on its own thread.
         if not self.is_current:
-            self._drained.wait()
+            self._wait_until_drained()
+
+    def _wait_until_drained(self) -> None:
+        interrupt: KeyboardInterrupt | None = None
+        while not self._drained.is_set():
+            try:
+                self._drained.wait()
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     def _run(self, future: Future[T], call: Callable[[], T]) -> None:
         if self.has_failed or not future.set_running_or_notify_cancel():

@@ -21,9 +21,10 @@ from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 from ..checks import prefixes, short_repr, suggestion
+from ..conversation.content import ToolCall
 from ..errors import InvalidOptionError
 from .json_cursor import JsonCursor
-from .parts import AnswerPart, Particle, ScoredChoice, ScoredOption
+from .parts import AnswerPart, ScoredChoice, ScoredOption
 
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 
@@ -75,24 +76,26 @@ class AnswerValues:
     regions: list[Region] = field(default_factory=list)
 
     @classmethod
-    def of(cls, answer: Particle[Any]) -> AnswerValues:
-        """Return the values of an answer."""
-        values = cls("".join(part.text for part in answer.parts).encode())
+    def of(
+        cls, text: str, parsed: Any, calls: Sequence[ToolCall], parts: Sequence[AnswerPart]
+    ) -> AnswerValues:
+        """Return the values of an answer; the arguments are those of its ``GenerationResult``."""
+        values = cls("".join(part.text for part in parts).encode())
         offset = 0
-        for part in answer.parts:
+        for part in parts:
             size = len(part.text.encode())
             if part.pointer is not None:
-                values._add_part(answer, part, part.pointer, offset)
+                values._add_part(parsed, calls, part, part.pointer, offset)
             offset += size
-        for index, call in enumerate(answer.tool_calls):
+        for index, call in enumerate(calls):
             # Notations other than JSON, and answers whose parts are unknown.
             if f"/tool_calls/{index}" not in values.spans:
                 values._add_leaf(f"/tool_calls/{index}/name", call.name, None)
             if f"/tool_calls/{index}/arguments" not in values.spans:
-                text = json.dumps(call.arguments).encode()
-                values._add_json(f"/tool_calls/{index}/arguments", text, None)
+                arguments = json.dumps(call.arguments).encode()
+                values._add_json(f"/tool_calls/{index}/arguments", arguments, None)
         if not values.spans:
-            values._add_leaf("", answer.text, None)
+            values._add_leaf("", text, None)
         return values
 
     def check(self, pointer: object) -> None:
@@ -109,8 +112,15 @@ class AnswerValues:
             what = f"the answer has no value at {short_repr(pointer)}"
             raise InvalidOptionError(what, option="pointer", hint=hint)
 
-    def _add_part(self, answer: Particle[Any], part: AnswerPart, pointer: str, offset: int) -> None:
-        text, calls = part.text.encode(), answer.tool_calls
+    def _add_part(
+        self,
+        parsed: Any,
+        calls: Sequence[ToolCall],
+        part: AnswerPart,
+        pointer: str,
+        offset: int,
+    ) -> None:
+        text = part.text.encode()
         end = offset + len(text)
         if calls or part.is_marker:
             _, _, index, member = pointer.split("/")[:4]
@@ -123,7 +133,7 @@ class AnswerValues:
                 self._add_leaf(pointer, name, (offset + first, offset + last))
                 self.regions.append(Region(pointer, offset, end, "name"))
                 return
-        elif _is_text(answer.parsed, pointer, part.text):
+        elif _is_text(parsed, pointer, part.text):
             self._add_leaf(pointer, part.text, (offset, end))
             self.regions.append(Region(pointer, offset, end, "text"))
             return
@@ -156,29 +166,27 @@ class AnswerValues:
             self.spans[outer] = None if both is None else (min(both), max(both))
 
 
-def confidences(
-    values: AnswerValues, choices: Iterable[ScoredChoice], particles: Sequence[Particle[Any]]
-) -> dict[str, float]:
-    """Return the probabilities of the values that were measured, in document order.
+def confidences(values: AnswerValues, choices: Iterable[ScoredChoice]) -> dict[str, float]:
+    """Return the probabilities of the values that exactly scored choices wrote, in document order.
+
+    A container has one if all values in it have.
 
     Args:
         values: The answer.
         choices: The choices that wrote it, in the order of the output.
-        particles: The particles from which it was drawn.
     """
-    exact = _choice_confidences(values, choices)
-    if not particles:
-        return exact
-    sampled = dict.fromkeys(values.spans, 0.0)
-    for particle in particles:
-        differing = values.leaves.items() ^ AnswerValues.of(particle).leaves.items()
-        changed = {outer for pointer, _ in differing for outer in prefixes(pointer)}
-        for pointer in sampled.keys() - changed:
-            sampled[pointer] += particle.probability
-    # A container's values depend on each other, which particles measure and products do not.
+    product: dict[str, float] = defaultdict(lambda: 1.0)
+    written: list[_Span] = []
+    for pointer, probability in _decisions(values, choices, written):
+        product[pointer] *= probability
+    unknown = {
+        outer
+        for pointer in values.leaves
+        if not _is_within(values.spans[pointer], written)
+        for outer in prefixes(pointer)
+    }
     return {
-        pointer: exact[pointer] if pointer in values.leaves and pointer in exact else min(total, 1)
-        for pointer, total in sampled.items()
+        pointer: min(product[pointer], 1.0) for pointer in values.spans if pointer not in unknown
     }
 
 
@@ -280,26 +288,6 @@ def _name_span(head: str, name: str) -> _Span:
     found = [*re.finditer(rf'{word}(?!"\s*:)', head)] or [*re.finditer(word, head)]
     start, end = found[-1].span() if found else (0, len(head))
     return len(head[:start].encode()), len(head[:end].encode())
-
-
-def _choice_confidences(values: AnswerValues, choices: Iterable[ScoredChoice]) -> dict[str, float]:
-    """Return the probabilities of the values that choices alone have written, by pointer.
-
-    A container has one if all values in it have.
-    """
-    product: dict[str, float] = defaultdict(lambda: 1.0)
-    written: list[_Span] = []
-    for pointer, probability in _decisions(values, choices, written):
-        product[pointer] *= probability
-    unknown = {
-        outer
-        for pointer in values.leaves
-        if not _is_within(values.spans[pointer], written)
-        for outer in prefixes(pointer)
-    }
-    return {
-        pointer: min(product[pointer], 1.0) for pointer in values.spans if pointer not in unknown
-    }
 
 
 def _decisions(

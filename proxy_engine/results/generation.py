@@ -17,7 +17,6 @@ from .parts import (
     AnswerPart,
     CutShort,
     LogprobVectors,
-    Particle,
     Quotation,
     RejectedAnswer,
     ScoredChoice,
@@ -32,7 +31,7 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "cancelled"]
 """Why the output ended.
 
 ``"stop"``: the model or the grammar ended it. ``"tool_calls"``: the same, and it has tool calls.
-``"length"``: ``max_tokens`` or ``max_seconds`` ended it, see :attr:`GenerationResult.cut_short`.
+``"length"``: a limit cut it short, though it may parse; see :attr:`GenerationResult.cut_short`.
 ``"cancelled"``: the caller stopped it.
 """
 
@@ -65,9 +64,6 @@ class GenerationResult(Generic[T]):
         logprob_vectors: The log-probabilities of all tokens at each position, if requested. Those
             of a stream are in its events instead.
         trace: Time spans of the generation loop, if requested.
-        particles: The weighted answers from which this one was drawn, if requested.
-        log_evidence: Natural logarithm of an unbiased estimate of the probability that the model
-            itself, without the constraints, writes a valid answer. With particles only.
         choices: All answers if ``n`` is above 1, otherwise empty. The first one is this answer.
         scored_choices: The finite choices that were drawn exactly, in the order of the output.
         quotes: Where the strings with ``x-substring-of`` stand in their sources, in document order.
@@ -80,7 +76,7 @@ class GenerationResult(Generic[T]):
         captures: The texts of the rules with the option ``capture`` of a grammar in Lark, by their
             names: a list of texts for a name that occurs more often than once. Empty if the output
             was cancelled, or if reading it again takes too much work, which the log then says.
-        cut_short: The limit that ended the answer, and where; ``None`` if none did, and if the
+        cut_short: The limit that cut the answer short, and where; ``None`` if none did, and if the
             output was cancelled.
         rejected: The answers before this one that validators rejected (``max_retries``).
         token_logprobs: With the option ``confidence``, the natural logarithm of the probability of
@@ -100,8 +96,6 @@ class GenerationResult(Generic[T]):
     logprobs: tuple[TokenLogprobs, ...] | None = None
     logprob_vectors: _Vectors = field(default=None, repr=False, compare=False)
     trace: tuple[Span, ...] = ()
-    particles: tuple[Particle[T], ...] = ()
-    log_evidence: float | None = None
     choices: tuple[GenerationResult[T], ...] = ()
     scored_choices: tuple[ScoredChoice, ...] = ()
     quotes: tuple[Quotation, ...] = ()
@@ -121,10 +115,9 @@ class GenerationResult(Generic[T]):
 
         A string, number or literal name that was drawn from exactly scored options
         (``exact_choices``) has the total probability of the options with an equal value, given the
-        text before it. Other values have the total probability of the particles with an equal value
-        at the pointer. Without particles, an object or array has the product of the probabilities
-        of the choices in it, if they wrote all of its values. Values are equal as in JSON: 1 and
-        1.0 are, 1 and ``true`` are not.
+        text before it. An object or array has the product of the probabilities of the choices in
+        it, if they wrote all of its values. Values are equal as in JSON: 1 and 1.0 are, 1 and
+        ``true`` are not.
 
         Args:
             normalized: Return the geometric mean over the tokens and choices that were drawn, in
@@ -135,7 +128,7 @@ class GenerationResult(Generic[T]):
                 ``""`` is the whole answer.
 
         Returns:
-            A number in [0, 1]. ``None`` if the value was neither scored nor sampled with particles.
+            A number in [0, 1]. ``None`` if the value was not scored.
 
         Raises:
             InvalidOptionError: ``pointer`` is malformed, or the answer has no value there.
@@ -149,7 +142,7 @@ class GenerationResult(Generic[T]):
         return self._confidences(self._values(), normalized)
 
     def _confidences(self, values: AnswerValues, normalized: bool) -> dict[str, float]:
-        if self.token_logprobs and not self.particles:
+        if self.token_logprobs:
             return token_confidences(
                 values,
                 self.scored_choices,
@@ -161,13 +154,12 @@ class GenerationResult(Generic[T]):
             raise InvalidOptionError(
                 "only the probabilities of tokens are normalized by length",
                 option="normalized",
-                hint="Generate with confidence=True, and without particles.",
+                hint="Generate with confidence=True.",
             )
-        return confidences(values, self.scored_choices, self.particles)
+        return confidences(values, self.scored_choices)
 
     def _values(self) -> AnswerValues:
-        answer = Particle(self.text, self.parsed, 0.0, 1.0, self.tool_calls, parts=self.parts)
-        return AnswerValues.of(answer)
+        return AnswerValues.of(self.text, self.parsed, self.tool_calls, self.parts)
 
     def to_interaction(self) -> Interaction:
         """Return the answer as a message of the assistant."""

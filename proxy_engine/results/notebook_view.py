@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import groupby
@@ -34,8 +34,6 @@ ORIGIN_NAMES = {
 
 _TOOL_CALL = "tool_call"
 _REASONING = "reasoning"
-_MAX_PARTICLES = 12
-_MAX_PARTICLE_CHARS = 160
 MAX_SEGMENTS = 4000
 """Segments that are marked by token; the rest of the output is shown by part."""
 
@@ -58,7 +56,7 @@ def to_html(result: GenerationResult[Any]) -> str:
     confidence is.
     """
     answers = [_shown(answer) for answer in result.choices or (result,)]
-    return str(_template().view(answers, _particles(result), _caption(result)))
+    return str(_template().view(answers, _caption(result)))
 
 
 def running_html(segments: Iterable[Segment], status: str) -> str:
@@ -153,34 +151,6 @@ def _value(value: Any, pointer: str, indent: str, marks: Mapping[str, float]) ->
         yield _Piece(f"{',' if number else ''}{indent}  {label}")
         yield from _value(member, f"{pointer}/{reference_token(str(name))}", f"{indent}  ", marks)
     yield _Piece(indent + ("}" if is_object else "]"))
-
-
-def _particles(result: GenerationResult[Any]) -> dict[str, Any] | None:
-    """Return a table of the different particles, the most probable first."""
-    if not result.particles:
-        return None
-    shares: dict[str, list[float]] = defaultdict(list)
-    for particle in result.particles:
-        calls = (
-            f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
-            for call in particle.tool_calls
-        )
-        shares["\n".join(filter(None, (particle.text, *calls)))].append(particle.probability)
-    ordered = sorted(shares.items(), key=lambda item: -sum(item[1]))
-    rows = [
-        (f"{sum(shared):.3f}", str(len(shared)), _shortened(text))
-        for text, shared in ordered[:_MAX_PARTICLES]
-    ]
-    if len(ordered) > _MAX_PARTICLES:
-        rows.append(("", "", f"and {len(ordered) - _MAX_PARTICLES} more"))
-    return {
-        "title": f"{len(result.particles)} particles, {len(ordered)} different",
-        "rows": rows,
-    }
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_PARTICLE_CHARS else f"{text[: _MAX_PARTICLE_CHARS - 1]}…"
 
 
 def _caption(result: GenerationResult[Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,9 +50,6 @@ class Usage:
         preparation_seconds: Time before the queue: rendering and tokenizing the prompt, decoding
             media, compiling the answer's grammar.
         queue_seconds: Time in the queue, before ``prompt_seconds``.
-        particles_per_pass: Particles that shared each forward pass: all of them, or 1 if the
-            model's caches cannot be batched, so that the particles ran one after the other without
-            resampling. 0 without particles.
         drafted_tokens: Draft tokens that forward passes verified. Forced tokens are not counted.
         accepted_tokens: Those of them that became tokens of the output.
         drafts: The same by source: ``"value"``, ``"repetition"`` and ``"forced_text"`` of copied
@@ -79,7 +76,6 @@ class Usage:
     forward_seconds: float = 0.0
     preparation_seconds: float = 0.0
     queue_seconds: float = 0.0
-    particles_per_pass: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     forward_passes: int = 0
@@ -119,7 +115,7 @@ def total_usage(usages: Sequence[Usage]) -> Usage:
     sums = {
         field.name: sum(getattr(usage, field.name) for usage in usages)
         for field in fields(Usage)
-        if field.name not in ("drafts", "particles_per_pass")
+        if field.name != "drafts"
     }
     return replace(usages[0], **sums, drafts=drafts)
 
@@ -227,30 +223,6 @@ class Span:
     step: int
     started: float
     ended: float
-
-
-@dataclass(frozen=True, slots=True)
-class Particle(Generic[T]):
-    """One of several weighted answers to a request (sequential Monte Carlo).
-
-    Attributes:
-        text: As in :class:`GenerationResult`.
-        parsed: As in :class:`GenerationResult`.
-        log_weight: Natural logarithm of its weight. ``result.log_evidence`` is the logarithm of the
-            mean weight. ``-inf`` for a particle that does not count.
-        probability: Its weight over the sum of all weights.
-        tool_calls: As in :class:`GenerationResult`.
-        token_ids: Its tokens, end tokens included.
-        parts: Its whole output by part, in order.
-    """
-
-    text: str
-    parsed: T
-    log_weight: float
-    probability: float
-    tool_calls: tuple[ToolCall, ...] = ()
-    token_ids: tuple[int, ...] = ()
-    parts: tuple[AnswerPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

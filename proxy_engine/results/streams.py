@@ -6,7 +6,7 @@ a generator, which must not refer to the stream: a reference would keep a droppe
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
@@ -67,12 +67,35 @@ class Stream(Generic[E]):
         self._cancel()
 
 
-class AsyncStream(Generic[E]):
-    """:class:`Stream` for event loops. A cancelled task cancels the requests."""
+async def _begun() -> None:
+    """Begin nothing: the requests were checked when the stream was made."""
 
-    def __init__(self, items: AsyncGenerator[E], cancel: Callable[[], None]) -> None:
+
+class AsyncStream(Generic[E]):
+    """:class:`Stream` for event loops. A cancelled task cancels the requests.
+
+    ``await`` is optional: ``async for item in stream``, ``async for item in await stream``, and
+    ``async with stream`` are all valid.
+
+    Args:
+        items: Yields the items; begins by itself.
+        cancel: Stops the requests at their next token. For any thread.
+        begin: Checks the requests when the stream is awaited or entered.
+    """
+
+    def __init__(
+        self,
+        items: AsyncGenerator[E],
+        cancel: Callable[[], None],
+        begin: Callable[[], Awaitable[object]] = _begun,
+    ) -> None:
         self._items = items
         self._cancel = cancel
+        self._begin = begin
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        yield from self._begin().__await__()
+        return self
 
     def __aiter__(self) -> Self:
         return self
@@ -91,7 +114,7 @@ class AsyncStream(Generic[E]):
             await self._items.aclose()
 
     async def __aenter__(self) -> Self:
-        return self
+        return await self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
@@ -130,7 +153,11 @@ class EventStream(Stream["StreamEvent[GenerationResult[T | None]]"], Generic[T])
 
 
 class AsyncEventStream(AsyncStream["StreamEvent[GenerationResult[T | None]]"], Generic[T]):
-    """:class:`EventStream` for an event loop. A cancelled task cancels the request."""
+    """:class:`EventStream` for an event loop. A cancelled task cancels the request.
+
+    The request is checked when the stream is awaited, entered, or first read, which raise its
+    errors.
+    """
 
     async def result(self) -> GenerationResult[T | None]:
         """Read to the end and return the result of ``Finished``; see :meth:`EventStream.result`."""
@@ -140,7 +167,10 @@ class AsyncEventStream(AsyncStream["StreamEvent[GenerationResult[T | None]]"], G
         raise _ended()
 
     def cancel(self) -> None:
-        """Stop the request at its next token; see :meth:`EventStream.cancel`."""
+        """Stop the request at its next token; see :meth:`EventStream.cancel`.
+
+        A request that is still being checked ends with ``RequestCancelledError``.
+        """
         self._cancel()
 
 

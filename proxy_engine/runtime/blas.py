@@ -3,7 +3,7 @@
 Processors compute in 32 bits, and MLX converts each 16-bit operand of its CPU kernels in software.
 MLX's CPU build multiplies quantized matrices with its own kernels, a few tokens a second, and dense
 matrices through BLAS. The BLAS that comes with it is the reference implementation, as slow as the
-kernels. OpenBLAS in front of it makes prefill about twenty times as fast.
+kernels. OpenBLAS in its place makes prefill about twenty times as fast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 
-from .backends import blas_remedy, is_blas_in_front
+from .openblas import remedy, uses_reference_blas
 from .process_runtime import OnProgress, announce
 
 _log = logging.getLogger(__name__)
@@ -32,18 +32,16 @@ _announced = Event()
 
 
 def has_fast_blas() -> bool:
-    """Whether models run on the CPU with a BLAS in front of MLX's own."""
-    return _runs_on_cpu() and is_blas_in_front()
+    """Whether models run on the CPU of Linux with another BLAS than MLX's own."""
+    return sys.platform == "linux" and _runs_on_cpu() and not uses_reference_blas()
 
 
 def announce_slow_blas(on_progress: OnProgress | None) -> None:
     """Announce, once per process, that models run on the CPU with the reference BLAS."""
-    is_slow = sys.platform == "linux" and _runs_on_cpu() and not is_blas_in_front()
-    if is_slow and not _announced.is_set():
+    if _runs_on_cpu() and uses_reference_blas() and not _announced.is_set():
         _announced.set()
         announce(
-            f"MLX runs on the CPU with its slow reference BLAS; faster: {blas_remedy()}",
-            on_progress,
+            f"MLX runs on the CPU with its slow reference BLAS; faster: {remedy()}", on_progress
         )
 
 

@@ -24,6 +24,7 @@ Extra: TypeAlias = Literal[
     "dspy",
     "smolagents",
     "ray",
+    "frames",
 ]
 
 _PACKAGES: dict[Extra, str] = {
@@ -40,6 +41,7 @@ _PACKAGES: dict[Extra, str] = {
     "dspy": "dspy",
     "smolagents": "smolagents",
     "ray": "ray",
+    "frames": "narwhals",
 }
 
 

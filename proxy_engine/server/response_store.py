@@ -17,25 +17,22 @@ Item: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response as it was sent, and the conversation up to its end.
+    """The conversation up to the end of a response.
 
     Attributes:
-        body: The response as JSON.
         items: The items of the conversation.
-        outputs: The number of those at the end that are its own output.
-        items_bytes: The size of all items as JSON.
+        outputs: The number of items at the end that are the response's own output.
+        size: The size of all items as JSON, in bytes.
     """
 
-    body: bytes
     items: tuple[Item, ...] = ()
     outputs: int = 0
-    items_bytes: int = 0
+    size: int = 0
 
     @classmethod
     def after(
         cls,
         earlier: StoredResponse | None,
-        body: bytes,
         inputs: Sequence[Item],
         outputs: Sequence[Item],
     ) -> StoredResponse:
@@ -43,24 +40,18 @@ class StoredResponse:
 
         Args:
             earlier: The earlier response; ``None`` for a new conversation.
-            body: The response as JSON.
             inputs: The new items before its output.
             outputs: The items of its output.
         """
-        before = cls(b"") if earlier is None else earlier
+        before = earlier or cls()
         added = (*inputs, *outputs)
-        size = before.items_bytes + sum(len(to_json(item)) for item in added)
-        return cls(body, (*before.items, *added), len(outputs), size)
+        size = before.size + sum(len(to_json(item)) for item in added)
+        return cls((*before.items, *added), len(outputs), size)
 
     @property
     def own_items(self) -> tuple[Item, ...]:
         """The items of its output."""
         return self.items[len(self.items) - self.outputs :]
-
-    @property
-    def size(self) -> int:
-        """The size of everything stored, as JSON."""
-        return len(self.body) + self.items_bytes
 
 
 class ResponseStore:
@@ -98,18 +89,10 @@ class ResponseStore:
             self._items |= {item["id"]: item for item in response.own_items}
             self.stored_bytes += response.size
             while len(self._responses) > self._capacity or self.stored_bytes > _MAX_BYTES:
-                self._remove(next(iter(self._responses)))
+                self._drop(next(iter(self._responses)))
 
-    def remove(self, id: str) -> bool:
-        """Remove a response; return whether it was stored."""
-        with self._lock:
-            return self._remove(id)
-
-    def _remove(self, id: str) -> bool:
-        response = self._responses.pop(id, None)
-        if response is None:
-            return False
+    def _drop(self, id: str) -> None:
+        response = self._responses.pop(id)
         self.stored_bytes -= response.size
         for item in response.own_items:
             self._items.pop(item["id"], None)
-        return True

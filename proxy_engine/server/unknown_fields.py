@@ -16,6 +16,7 @@ from urllib.parse import quote
 from fastapi import Request
 
 from ..checks import suggestion
+from ..options.generation import FORMER_OPTIONS
 from .errors import ApiError
 from .schemas.request_model import RequestModel
 
@@ -37,8 +38,9 @@ _CONSTRAINT = re.compile(
 _HARMLESS = ("guided_decoding_backend", "parse_tool_calls", "reasoning_format", "tool_stream")
 # Names for the response format that are too far from ours for a spelling distance.
 _FORMATS = {"format", "output_format", "response_format", "responseformat", "text.format"}
-# Fields that ask for something that is missing here, by name, with a hint.
+# Fields that ask for something that is missing here, or has another name, with a hint.
 _REFUSED = {
+    **FORMER_OPTIONS,
     **dict.fromkeys(("lora", "lora_path"), "The field 'adapters' has the name of an adapter."),
     "functions": "The field 'tools' has functions.",
     "function_call": "The field 'tool_choice' names a function, 'tool_calls' are calls.",
@@ -156,9 +158,8 @@ def is_constraint(name: str) -> bool:
 def _rejected(unknown: list[str], known: list[str]) -> ApiError:
     shown = [name[:_MAX_NAME] for name in unknown[:_MAX_LISTED]]
     message = "; ".join(f"{name} is unknown" for name in shown)
-    return ApiError(
-        400, f"{message}. {suggestion(unknown[0], known)}", code="unknown_parameter", param=shown[0]
-    )
+    hint = _REFUSED.get(unknown[0]) or suggestion(unknown[0], known)
+    return ApiError(400, f"{message}. {hint}", code="unknown_parameter", param=shown[0])
 
 
 def _hint(name: str, known: list[str]) -> str:

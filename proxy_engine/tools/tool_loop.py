@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,6 +83,9 @@ class ToolLoop(Generic[A]):
     that it does not accept, and a medium that the model does not read or that cannot be read are
     passed as ``{"error": …}``, and the
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
+
+    A call that a limit cut short is not run, nor are those behind it: their arguments are not the
+    model's own to the end. Their messages are errors that say so, and the model may call again.
 
     A call with the tool and the arguments of an earlier call is not run again: its message has the
     earlier result and says so, and its ``metadata`` has ``"is_repeated": True``.
@@ -175,8 +179,8 @@ class ToolLoop(Generic[A]):
     def _calls_of(self, result: A) -> Iterator[tuple[ToolCall, Tool]]:
         """Add an answer to the conversation, and yield its calls that are to run.
 
-        Calls of tools without a function become pending. Repeated calls and those of unknown tools
-        have a result at once.
+        Calls of tools without a function become pending. Calls that were cut short, repeated calls
+        and those of unknown tools have a result at once.
         """
         self._add(result.to_interaction())
         self._answered = len(self._conversation)
@@ -189,9 +193,12 @@ class ToolLoop(Generic[A]):
         self._read_tools()
         mode = "none" if self._rounds >= self._max_rounds else "auto"
         self._choice = ToolChoice.of(mode, self.tools)
-        for call in calls:
+        complete = _complete_calls(result, len(calls))
+        for index, call in enumerate(calls):
             tool = self._tools.get(call.name)
-            if tool is not None and tool.function is None:
+            if index >= complete:
+                self._add_result(call, (_CUT_SHORT,), is_error=True)
+            elif tool is not None and tool.function is None:
                 self._pending.append(call)
                 self._is_over = True
             elif (earlier := self._outcomes.get(_identity(call))) is not None:
@@ -270,6 +277,18 @@ class ToolLoop(Generic[A]):
 _MEDIA = (ImageContent, AudioContent)
 _PARTS = (TextContent, JsonContent, FileContent, *_MEDIA)
 _REPEATED = "This call was made before, so it was not run again. "
+_CUT_SHORT = JsonContent(
+    {"error": "The call was cut short and not run. Call again with shorter arguments."}
+)
+_CALL_POINTER = re.compile(r"/tool_calls/(\d+)")
+
+
+def _complete_calls(result: GenerationResult[Any], count: int) -> int:
+    """Return how many of the calls of an answer no limit has cut short."""
+    if result.finish_reason != "length" or result.cut_short is None:
+        return count
+    place = _CALL_POINTER.match(result.cut_short.pointer)
+    return int(place[1]) if place else 0
 
 
 def _identity(call: ToolCall) -> tuple[str, str]:

@@ -9,42 +9,27 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import AddedToken
 
 from ..errors import ModelFormatError
+from ..models.kinds import ModelParts, check_applicable, is_parakeet
+from ..models.load_options import LoadOptions
 from ..runtime.extras import import_extra
 
 if TYPE_CHECKING:
     from .parakeet import Parakeet
     from .whisper import Whisper
 
-_DIMENSIONS = {"n_mels", "n_audio_ctx", "n_text_ctx"}
-"""Fields of a Whisper model's configuration in OpenAI's and mlx-community's form."""
-
-
-_PARAKEET_TYPES = ("parakeet", "parakeet_tdt")
-_PARAKEET_TARGETS = ("EncDecCTCModelBPE", "EncDecHybridRNNTCTCBPEModel", "EncDecRNNTBPEModel")
-"""Classes of NeMo that mlx-audio loads as Parakeet."""
-
 _CONTROL_TOKENS = {"<|startoftranscript|>", "<|notimestamps|>"}
 _TIMES = [f"<|{number * 0.02:.2f}|>" for number in range(1501)]
 
-SPEECH_FILES = ("*.safetensors", "*.npz")
-"""Files of weights that mlx-audio reads."""
+_NOT_OF_SPEECH = {"adapter_path", "tokenizer_config", "model_config", "chat_template"}
 
 
-def is_speech_model(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a model that transcribes speech."""
-    is_whisper = config.get("model_type") == "whisper" or config.keys() >= _DIMENSIONS
-    return is_whisper or _is_parakeet(config)
-
-
-def _is_parakeet(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a Parakeet model, in NeMo's form or transformers'."""
-    target = str(config.get("target", "")).rpartition(".")[2]
-    return target in _PARAKEET_TARGETS or config.get("model_type") in _PARAKEET_TYPES
-
-
-def has_tokenizer_files(config: Mapping[str, Any]) -> bool:
-    """Whether a model's tokenizer is in files, not in ``config.json``."""
-    return not _is_parakeet(config)
+def load_parts(path: str, config: Mapping[str, Any], name: str, options: LoadOptions) -> ModelParts:
+    """Load a speech model; a ``PartsLoader``."""
+    check_applicable(options, _NOT_OF_SPEECH, name, "a speech model")
+    speech = load_speech_model(
+        path, config, name=name, lazy=options.lazy, revision=options.revision
+    )
+    return ModelParts(speech.decoder, speech.engine_tokenizer, config, speech=speech)
 
 
 def load_speech_model(
@@ -69,7 +54,7 @@ def load_speech_model(
         ModelFormatError: The files are not a model that mlx-audio supports.
     """
     stt = import_extra("audio", "mlx_audio.stt", purpose=f"the speech model {name!r}")
-    if _is_parakeet(config):
+    if is_parakeet(config):
         from .parakeet import Parakeet  # noqa: PLC0415 - requires mlx-audio, which is optional.
 
         # The type is given, since mlx-audio would take it from the directory's name.

@@ -85,3 +85,9 @@ class TranscriptionOverrides(TypedDict, total=False):
     no_speech_threshold: float | None
     seed: int
     lead_in: str | None
+
+
+class TranscriptionArguments(TranscriptionOverrides, total=False):
+    """The keyword arguments of ``InferenceEngine.transcribe``, which describes them."""
+
+    on_progress: OnSeconds | None

@@ -277,16 +277,6 @@ class Guard:
         mask[list(vocabulary.end_token_ids) if first is None else first] = True
         return mask
 
-    def closer_tokens(self, allowed: Mask) -> npt.NDArray[np.intp]:
-        """Return the ids, ascending, of allowed tokens after which fewer tokens are needed.
-
-        If the text is complete, these are the end tokens.
-        """
-        if not self.needed:
-            ids = sorted(self.matcher.vocabulary.end_token_ids)
-            return np.array([i for i in ids if allowed[i]], np.intp)
-        return np.flatnonzero(self._within(allowed, self.needed - 1))
-
     def _within(self, allowed: Mask, max_tokens: int) -> Mask:
         """Return the allowed tokens after which ``max_tokens`` are enough, and the plan's first."""
         state, first = self.matcher.state, self._plan.first

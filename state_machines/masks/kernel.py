@@ -1,24 +1,26 @@
 """The compiled walks of automata over tries, and the state at every vertex.
 
-``walk.c`` is compiled when the package is installed, if there is a compiler. Otherwise whole-array
-operations walk level by level, and a warning says so.
+``walk.c`` is compiled when the package is installed, or on first use, if there is a compiler.
+Otherwise whole-array operations walk level by level, and a warning says so.
 """
 
 from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
+from state_machines.compiled_library import compiled_libraries
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_trie import Ids, TokenTrie
 
 VERSION = 16
 """The version of ``walk.c`` that is required; both are raised when a function changes."""
 
-LIBRARY = Path(__file__).with_name("walk.so")
+SOURCE = Path(__file__).with_name("walk.c")
 
 
 class Kernel:
@@ -36,7 +38,7 @@ class Kernel:
         library = ctypes.CDLL(str(path))
         version = ctypes.c_int32.in_dll(library, "version").value
         if version != VERSION:
-            raise OSError(f"{path} has version {version}, not {VERSION}: reinstall the package")
+            raise OSError(f"{path} has version {version}, not {VERSION}")
         pointer, number = ctypes.c_void_p, ctypes.c_int32
         self.walk = library.walk
         self.walk.argtypes = [pointer, pointer, number, pointer, pointer, pointer, number]
@@ -60,18 +62,25 @@ class Kernel:
         self.quote = library.quote
 
 
-def load_kernel(path: Path = LIBRARY) -> Kernel | None:
-    """Return the compiled library; ``None``, with a warning, where it is missing or of no use."""
-    try:
-        return Kernel(path)
-    except (OSError, ValueError) as error:
-        warnings.warn(
-            f"masks are computed without compiled code, which takes several times as long: {error}."
-            " Reinstall the package where there is a C compiler",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
+def load_kernel(libraries: Iterable[Path] | None = None) -> Kernel | None:
+    """Return the first compiled library that can be used; ``None``, with a warning, without one.
+
+    Args:
+        libraries: The candidates; ``None``: see ``compiled_libraries``.
+    """
+    reason: Exception = FileNotFoundError(f"{SOURCE} is not compiled")
+    for path in compiled_libraries(SOURCE) if libraries is None else libraries:
+        try:
+            return Kernel(path)
+        except (OSError, ValueError) as error:
+            reason = error
+    warnings.warn(
+        f"masks are computed without compiled code, which takes several times as long: {reason}."
+        " Install a C compiler, or the package again",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
 
 
 KERNEL = load_kernel()

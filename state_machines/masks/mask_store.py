@@ -31,11 +31,7 @@ class MaskCost(NamedTuple):
     """The cost of computing a mask.
 
     Attributes:
-        routes: How the parts of the state were walked: ``lexeme`` (a text, shared by states),
-            ``quote`` (the text of a source at few positions),
-            ``grammar`` (lexemes of a Lark grammar), ``rules`` (recursive rules over bytes),
-            ``vertices`` (few tokens, vertex by vertex) or
-            ``whole state`` (an ambiguous state, one derivative at each vertex).
+        routes: How the parts of the state were walked; :mod:`state_machines.masks` has their table.
         rows: Rows of automata that were computed. If several threads compute masks, some of these
             may be theirs.
         steps: Steps of the work budget; see :mod:`state_machines.budgets`.

@@ -20,7 +20,7 @@ from state_machines.tool_calls.families import (
     in_compact_json,
     with_trimmed_strings,
 )
-from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
+from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 from state_machines.tool_calls.written_calls import UnreadableCall, WrittenCall, split_calls
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "CallStart",
     "Delimiters",
     "InputDecoder",
+    "Sign",
     "ToolFormat",
     "ToolSignature",
     "UnreadableCall",

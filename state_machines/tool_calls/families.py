@@ -1,7 +1,8 @@
 """The table of tool-call formats of model families, by name.
 
-Here are the families that write each argument as a tag, or calls as code. Their rows are those of
-:mod:`state_machines.tool_calls.json_families`, which has the families that write JSON.
+Here are the families that write calls as code. The others are in
+:mod:`state_machines.tool_calls.json_families` and :mod:`state_machines.tool_calls.tag_families`.
+Below each row stands the call of ``get_weather`` with ``{"city": "Oslo"}`` that it writes.
 """
 
 from __future__ import annotations
@@ -9,301 +10,112 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from state_machines.argument_notations import (
-    JsonNotation,
-    Notation,
-    TaggedNotation,
-    tag_styles,
-)
-from state_machines.argument_notations.cofl import COFL
+from state_machines.argument_notations import JsonNotation, TaggedNotation
 from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.argument_notations.literals import OLMO, PYTHONIC, PYTHONIC_JSON, compact_json
-from state_machines.argument_notations.nested import MINIMAX_M3_XML
 from state_machines.errors import CompositionError
-from state_machines.tool_calls.call import CallIds
-from state_machines.tool_calls.json_families import (
-    COHERE_TEXT,
-    JSON_FAMILIES,
-    LONGCAT_JSON,
-    around,
-    each,
-)
-from state_machines.tool_calls.tool_format import Delimiters, ToolFormat
-
-QWEN3_CODER = each(
-    "qwen3_coder",
-    "Qwen3-Coder, Qwen3.5, Step 3.5",
-    *("<tool_call>", "\n<function={name}>\n", "</function>\n", "</tool_call>"),
-    notation=tag_styles.QWEN_CODER,
-    between=("\n", ""),
-    parser="qwen3_coder",
-)
-
-GLM4_5 = each(
-    "glm4_5",
-    "GLM 4.5 and 4.6",
-    *("<tool_call>", "{name}\n", "", "</tool_call>"),
-    notation=tag_styles.GLM,
-    between=("\n", ""),
-    parser="glm47",
-)
-
-GLM4_7 = replace(
-    GLM4_5,
-    name="glm4_7",
-    models="GLM 4.7 and 5, Laguna",
-    head="{name}",
-    notation=tag_styles.GLM_COMPACT,
-    between=("", "\n"),
-)
-
-LONGCAT_TAGS = each(
-    "longcat",
-    "LongCat Flash Thinking",
-    *("<longcat_tool_call>", "{name}\n", "", "</longcat_tool_call>"),
-    notation=tag_styles.LONGCAT,
-    between=("\n", ""),
-    without_arguments=LONGCAT_JSON,
-    parser="longcat",
-)
-
-MINIMAX_M2 = around(
-    "minimax_m2",
-    "MiniMax M2",
-    *("<minimax:tool_call>", "\n", '<invoke name="{name}">\n', "</invoke>\n"),
-    *("", "", "</minimax:tool_call>"),
-    notation=tag_styles.MINIMAX,
-    parser="minimax_m2",
-)
-
-MINIMAX_M3 = around(
-    "minimax_m3",
-    "MiniMax M3",
-    *("]<]minimax[>[<tool_call>", "\n", ']<]minimax[>[<invoke name="{name}">'),
-    *("]<]minimax[>[</invoke>\n", "", "", "]<]minimax[>[</tool_call>"),
-    notation=MINIMAX_M3_XML,
-    tokens=("]<]minimax[>[",),
-    reasoning=Delimiters("<mm:think>", "</mm:think>"),
-    result=Delimiters("<response>", "</response>"),
-)
-
-MINICPM5 = each(
-    "minicpm5",
-    "MiniCPM5",
-    *('<function name="', '{name}">', "", "</function>"),
-    notation=tag_styles.MINICPM,
-    is_delimited=False,
-    between=("\n", ""),
-    parser="minicpm5",
-)
-
-MUSE_SPARK = around(
-    "muse_spark",
-    "Muse Spark",
-    *("<atem:function_calls>", "\n", '<atem:invoke name="{name}">\n', "</atem:invoke>\n"),
-    *("", "", "</atem:function_calls>"),
-    notation=tag_styles.ATEM,
-    parser="muse_spark",
-)
-
-KIMI_K3 = around(
-    "kimi_k3",
-    "Kimi K3",
-    *("<|open|>tools<|sep|>", ""),
-    # Parsers of vLLM and SGLang read no arguments in the JSON block that the models also know.
-    '<|open|>call tool="{name}" index="{id}"<|sep|>',
-    *("<|close|>call<|sep|>", "", "", "<|close|>tools<|sep|>"),
-    notation=tag_styles.XTML,
-    tokens=("<|open|>", "<|close|>", "<|sep|>"),
-    ids=CallIds(pattern="[1-9][0-9]{0,3}", template=""),
-    reasoning=Delimiters("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
-    answer=Delimiters("<|open|>response<|sep|>", "<|close|>response<|sep|>"),
-    preamble=Delimiters("<|open|>response<|sep|>", "<|close|>response<|sep|>"),
-    finish="<|close|>message<|sep|>",
-    parser="kimi_k3",
-)
-
-
-def _dsml(
-    name: str,
-    models: str,
-    notation: Notation,
-    section: str,
-    mark: str = "｜DSML｜",
-    space: str = "",
-) -> ToolFormat:
-    """Return a format whose tags begin with a mark."""
-    return around(
-        name,
-        models,
-        *(f"<{mark}{section}>", "\n", f'<{mark}{space}invoke name="{{name}}">\n'),
-        *(f"\n</{mark}{space}invoke>", "\n", "\n", f"</{mark}{section}>"),
-        notation=notation,
-        tokens=(mark,),
-    )
-
-
-DEEPSEEK_V3_2 = _dsml("deepseek_v3_2", "DeepSeek V3.2", tag_styles.DSML, "function_calls")
-
-DEEPSEEK_V4 = _dsml("deepseek_v4", "DeepSeek V4", tag_styles.DSML_V4, "tool_calls")
-
-DEEPSEEK_V4_1 = _dsml("deepseek_v4_1", "DeepSeek V4.1", tag_styles.DSML_V4_1, " calls", space=" ")
-
-GIGACHAT3_5 = replace(
-    _dsml("gigachat3_5", "GigaChat 3.5", tag_styles.GCML, "tool_calls", mark="｜GCML｜"), tokens=()
-)
-
-_SEED_CUSTOM = each(
-    "seed_oss_custom",
-    "Seed-OSS",
-    *("<seed:tool_call>", "\n<function={name}>\n", "</function>\n", "</seed:tool_call>"),
-    notation=replace(tag_styles.SEED, wraps_lines=False),
-    between=("\n", ""),
-    tokens=("<seed:tool_call>", "</seed:tool_call>"),
-)
-
-SEED_OSS = replace(
-    _SEED_CUSTOM,
-    name="seed_oss",
-    notation=tag_styles.SEED,
-    # No parser of the family reads the input of a custom tool.
-    custom=_SEED_CUSTOM,
-    reasoning=Delimiters("<seed:think>", "</seed:think>"),
-)
-
-COHERE_COFL = replace(
-    COHERE_TEXT,
-    name="cohere_cofl",
-    models="Command 5 and others with <cofl:tool_calls>",
-    start="<cofl:tool_calls>",
-    opening=("",),
-    head='<cofl:tool_call id="{id}" name="{name}">',
-    notation=COFL,
-    foot=("</cofl:tool_call>",),
-    between=("",),
-    closing="",
-    end="</cofl:tool_calls>",
-    tokens=(COHERE_TEXT.answer.begin, COHERE_TEXT.answer.end),
-)
-
-STEP3 = around(
-    "step3",
-    "Step 3",
-    *("<｜tool_calls_begin｜>", "\n"),
-    '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">\n',
-    *("</steptml:invoke><｜tool_call_end｜>", "\n", "\n", "<｜tool_calls_end｜>"),
-    notation=tag_styles.STEPTML,
-    tokens=(
-        *("<｜tool_calls_begin｜>", "<｜tool_calls_end｜>"),
-        *("<｜tool_call_begin｜>", "<｜tool_call_end｜>", "<｜tool_sep｜>"),
-    ),
-)
-
-
-@cache
-def hunyuan_tags(version: int, suffix: str) -> ToolFormat:
-    """Return the format of Hunyuan 3 or 4.
-
-    Args:
-        version: 3 or 4.
-        suffix: The text before ``>`` in the tokenizer's tags: empty, or such as ``:opensource``.
-    """
-    gap, separator = ("\n", f"<tool_sep{suffix}>") if version == 3 else ("", "")
-    tags = ("tool_calls", "tool_call", "arg_key", "arg_value")
-    return around(
-        f"hunyuan{version}",
-        f"Hunyuan {version} (Hy{version})",
-        *(f"<tool_calls{suffix}>", gap, f"<tool_call{suffix}>{{name}}{separator}{gap}"),
-        *(f"</tool_call{suffix}>", gap, gap, f"</tool_calls{suffix}>"),
-        notation=tag_styles.hunyuan_pairs(version, suffix),
-        tokens=(
-            *(f"<{slash}{tag}{suffix}>" for tag in tags for slash in ("", "/")),
-            *([separator] if separator else []),
-        ),
-        reasoning=Delimiters(f"<think{suffix}>", f"</think{suffix}>") if suffix else None,
-    )
-
-
-# Calls as code: Python's calls, and Gemma's ``call:NAME{…}``.
+from state_machines.tool_calls.json_families import JSON_FAMILIES, section
+from state_machines.tool_calls.tag_families import TAG_FAMILIES
+from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 
 _PYTHON: dict[str, Any] = {
-    "notation": PYTHONIC,
+    "head": "{name}(",
+    "foot": (")",),
     "names": r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*",
     "python_names": True,
 }
 
-LFM2 = around(
-    "lfm2",
-    "LFM2, LFM2.5",
-    *("<|tool_call_start|>", "[", "{name}(", ")", ", ", "]", "<|tool_call_end|>"),
+LFM2 = ToolFormat(
+    name="lfm2",
+    models="LFM2, LFM2.5",
+    **section(start="<|tool_call_start|>", opening="[", closing="]", end="<|tool_call_end|>"),
+    **_PYTHON,
+    between=(", ",),
+    notation=PYTHONIC_JSON,
     tokens=("<|tool_call_start|>", "<|tool_call_end|>"),
     parser="pythonic",
-    **{**_PYTHON, "notation": PYTHONIC_JSON},
 )
+"""<|tool_call_start|>[get_weather(city="Oslo")]<|tool_call_end|>"""
 
-LLAMA4 = around(
-    "llama4",
-    "Llama 4",
-    *("<|python_start|>", "[", "{name}(", ")", ", ", "]", "<|python_end|>"),
-    tokens=("<|python_start|>", "<|python_end|>"),
+LLAMA4 = ToolFormat(
+    name="llama4",
+    models="Llama 4",
+    **section(start="<|python_start|>", opening="[", closing="]", end="<|python_end|>"),
     **_PYTHON,
+    between=(", ",),
+    notation=PYTHONIC,
+    tokens=("<|python_start|>", "<|python_end|>"),
+    signs=(Sign(tokens=("<|python_start|>", "<|python_end|>")),),
 )
+"""<|python_start|>[get_weather(city="Oslo")]<|python_end|>"""
 
-OLMO3 = around(
-    "olmo3",
-    "Olmo 3",
-    *("<function_calls>", "", "{name}(", ")", "\n", "", "</function_calls>"),
+OLMO3 = ToolFormat(
+    name="olmo3",
+    models="Olmo 3",
+    **section(start="<function_calls>", end="</function_calls>"),
+    **{**_PYTHON, "names": r"[A-Za-z][A-Za-z0-9_]*"},
+    between=("\n",),
+    notation=OLMO,
     # The parser searches for the end of the calls and splits them into lines first.
     avoid=("</function_calls>", "\x85", "\u2028", "\u2029"),
-    **{**_PYTHON, "notation": OLMO, "names": r"[A-Za-z][A-Za-z0-9_]*"},
+    signs=(Sign(texts=("<function_calls>", "<functions>")),),
 )
+"""<function_calls>get_weather(city="Oslo")</function_calls>"""
 
-GEMMA3 = around(
-    "gemma3",
-    "Gemma 3, 3n and others that are asked for ```tool_code",
-    *("```tool_code", "\n", "{name}(", ")", "\n", "\n", "```"),
+GEMMA3 = ToolFormat(
+    name="gemma3",
+    models="Gemma 3, 3n and others that are asked for ```tool_code",
+    **section(start="```tool_code", opening="\n", closing="\n", end="```"),
+    **_PYTHON,
+    between=("\n",),
+    notation=PYTHONIC,
     interleaved=True,
     result=Delimiters("```tool_output\n", "\n```"),
     described_as="python",
-    **_PYTHON,
+    signs=(Sign(tokens=("<start_of_turn>", "<end_of_turn>")),),
 )
+"""```tool_code
+get_weather(city="Oslo")
+```"""
 
-GEMMA_4 = each(
-    "gemma4",
-    "Gemma 4",
-    *("<|tool_call>", "call:{name}", "", "<tool_call|>"),
+GEMMA_4 = ToolFormat(
+    name="gemma4",
+    models="Gemma 4",
+    start="<|tool_call>",
+    head="call:{name}",
+    end="<tool_call|>",
     notation=GEMMA4,
     names=r"[A-Za-z0-9_-]+",
     tokens=("<|tool_call>", "<tool_call|>", '<|"|>'),
     reasoning=Delimiters("<|channel>thought\n", "<channel|>"),
     parser="gemma4",
 )
+"""<|tool_call>call:get_weather{city:<|"|>Oslo<|"|>}<tool_call|>"""
 
-FUNCTIONGEMMA = each(
-    "function_gemma",
-    "FunctionGemma",
-    *("<start_function_call>", "call:{name}", "", "<end_function_call>"),
+FUNCTIONGEMMA = ToolFormat(
+    name="function_gemma",
+    models="FunctionGemma",
+    start="<start_function_call>",
+    head="call:{name}",
+    end="<end_function_call>",
     notation=FUNCTION_GEMMA,
     names=r"[A-Za-z0-9_]+",
     tokens=("<start_function_call>", "<end_function_call>", "<escape>"),
     parser="function_gemma",
 )
+"""<start_function_call>call:get_weather{city:<escape>Oslo<escape>}<end_function_call>"""
 
-_OTHER_FAMILIES = (
-    *(QWEN3_CODER, GLM4_5, GLM4_7, LONGCAT_TAGS, MINIMAX_M2, MINICPM5, MUSE_SPARK, KIMI_K3),
-    *(DEEPSEEK_V3_2, DEEPSEEK_V4, DEEPSEEK_V4_1, SEED_OSS, STEP3, GIGACHAT3_5, MINIMAX_M3),
-    *(COHERE_COFL, hunyuan_tags(3, ""), hunyuan_tags(4, "")),
-    *(LFM2, LLAMA4, OLMO3, GEMMA3, GEMMA_4, FUNCTIONGEMMA),
-)
+_CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA_4, FUNCTIONGEMMA)
 
+# Gemma 3's vocabulary alone shows its format, so models with its vocabulary and another format in
+# their template come first.
 FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
-    {entry.name: entry for entry in (*JSON_FAMILIES, *_OTHER_FAMILIES)}
+    {entry.name: entry for entry in (*TAG_FAMILIES, *_CODE_FAMILIES, *JSON_FAMILIES, GEMMA3)}
 )
-"""All formats by name."""
+"""All formats by name. The first one that has a sign of a tokenizer is the tokenizer's format."""
 
 
 def format_named(name: str) -> ToolFormat:

@@ -57,6 +57,24 @@ NO_DELIMITERS = Delimiters()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sign:
+    """What shows that a tokenizer is of a family; all of it has to apply.
+
+    Attributes:
+        tokens: Tokens of its vocabulary.
+        texts: Texts of its chat template.
+        lacks: Texts that its chat template does not have.
+        parser: The parser that mlx-lm selects for such tokenizers, if it is another one than that
+            of the format.
+    """
+
+    tokens: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    parser: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolFormat:
     r"""The tool calls of a family of models.
 
@@ -108,6 +126,7 @@ class ToolFormat:
         joint: The text between two of these parts, or between one of them and calls.
         finish: The text after the last part.
         parser: The module of ``mlx_lm.tool_parsers`` that reads these calls, if there is one.
+        signs: What shows that a tokenizer is of the family; one of them is enough.
     """
 
     name: str
@@ -140,6 +159,7 @@ class ToolFormat:
     joint: str = ""
     finish: str = ""
     parser: str | None = None
+    signs: tuple[Sign, ...] = ()
 
     def calls(
         self,

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 from quality import main
 from quality_arms import ARMS, MAIN_ARMS
-from quality_outcomes import Outcome, append_outcomes, expected_matches, read_outcomes
+from quality_outcomes import Outcome, append_outcomes, read_outcomes
 from quality_parsing import coerced, is_valid, parsed_strictly, repaired
 from quality_scores import MEASURES, difference, score
 from quality_tasks import TASKS, Record, make_records
 from quality_tasks.base import is_equal
 from quality_tasks.calls import compare_calls
 
-from proxy_engine import Particle
 from state_machines import JsonSchemaStateMachine
 
 COUNT = 48
@@ -189,15 +188,6 @@ def test_paired_difference_is_narrower_than_independent_intervals() -> None:
     assert found.is_significant
     mine, theirs = (score(each, MEASURES["exact"]) for each in (ARM, REFERENCE))
     assert found.high - found.low < (mine.high - theirs.low) - (mine.low - theirs.high)
-
-
-def test_expected_matches_are_sums_of_probabilities() -> None:
-    record = make_records("quotes", 0, 1)[0]
-    particles = [
-        Particle("", record.gold, 0.0, 0.75),
-        Particle("", {"sentence": "something else"}, 0.0, 0.25),
-    ]
-    assert expected_matches(record, particles) == {"sentence": 0.75, "": 0.75}
 
 
 def test_interrupted_files_can_be_continued(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy_engine.models.cache_directory import cache_directory
 from proxy_engine.models.embedded import embedded_model
+from state_machines.compiled_library import cache_directory
 
 __all__ = [
     *("CLIENTS", "Agent", "Client", "GoClient", "InProcessClient", "NodeClient"),

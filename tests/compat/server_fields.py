@@ -91,7 +91,7 @@ FIELDS: tuple[Field, ...] = (
     Field(MLX_LM, "presence_context_size", 20, "honoured", _LARGEST),
     Field(MLX_LM, "frequency_penalty", 0.5, "honoured"),
     Field(MLX_LM, "frequency_context_size", 20, "honoured", _LARGEST),
-    Field(MLX_LM, "xtc_probability", 0.5, "honoured", "not with particles or exact choices"),
+    Field(MLX_LM, "xtc_probability", 0.5, "honoured", "not with exact choices"),
     Field(MLX_LM, "xtc_threshold", 0.1, "honoured", "with `xtc_probability`"),
     Field(MLX_LM, "logit_bias", {"5": "1.5"}, "honoured"),
     Field(MLX_LM, "logprobs", True, "honoured"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+import openai
 import pytest
 from live_server import serving_engine
 from pydantic import BaseModel
@@ -41,16 +42,17 @@ def test_answer_that_a_limit_ended_says_so(embedded_engine: InferenceEngine) -> 
     assert result.cut_short == CutShort("/tags", "max_tokens")
     with serving_engine(embedded_engine) as live:
         client = live.client()
-        completion = client.chat.completions.parse(
-            model="",
-            messages=[{"role": "user", "content": prompt}],
-            response_format=Tags,
-            temperature=0,
-            max_tokens=12,
-        )
-    # OpenAI's client would discard the complete answer for the finish reason "length".
-    choice = completion.choices[0]
-    assert (choice.finish_reason, choice.message.parsed) == ("stop", result.parsed)
+        with pytest.raises(openai.LengthFinishReasonError) as caught:
+            client.chat.completions.parse(
+                model="",
+                messages=[{"role": "user", "content": prompt}],
+                response_format=Tags,
+                temperature=0,
+                max_tokens=12,
+            )
+    # The text is complete all the same.
+    choice = caught.value.completion.choices[0]
+    assert (choice.finish_reason, choice.message.content) == ("length", result.text)
     extension = (choice.model_extra or {})["proxy_engine"]
     assert extension["cut_short"] == {"reason": "max_tokens", "pointer": "/tags"}
 

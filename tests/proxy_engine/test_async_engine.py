@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pydantic
 import pytest
 
-from proxy_engine import EngineClosedError, InferenceEngine, Interaction, MaxTokensTooSmallError
+from proxy_engine import (
+    EngineClosedError,
+    InferenceEngine,
+    Interaction,
+    InvalidOptionError,
+    MaxTokensTooSmallError,
+)
+from proxy_engine.results.streams import AsyncStream
 
 YES = {"const": "yes"}
 
@@ -81,3 +90,72 @@ def test_tool_is_not_run_if_the_answer_behind_it_cannot_fit(roomy_engine: Infere
         asyncio.run(roomy_engine.arun_tools("x", [pay], **options))
     assert not runs
     assert roomy_engine.run_tools("x", [], max_tokens=3).rounds == 0
+
+
+async def _awaited(stream: AsyncStream[Any]) -> AsyncIterator[Any]:
+    async for item in await stream:
+        yield item
+
+
+async def _entered(stream: AsyncStream[Any]) -> AsyncIterator[Any]:
+    async with stream as entered:
+        assert entered is stream
+        async for item in entered:
+            yield item
+
+
+async def _awaited_and_entered(stream: AsyncStream[Any]) -> AsyncIterator[Any]:
+    async with await stream as entered:
+        async for item in entered:
+            yield item
+
+
+Read = Callable[[AsyncStream[Any]], AsyncIterator[Any]]
+WAYS = [aiter, _awaited, _entered, _awaited_and_entered]
+
+
+@pytest.mark.parametrize("read", WAYS)
+async def test_async_stream_is_read_with_and_without_await(
+    tiny_engine: InferenceEngine, read: Read
+) -> None:
+    *_, finished = [event async for event in read(tiny_engine.astream("x", YES))]
+    assert finished.result.parsed == "yes"
+    items = [item async for item in read(tiny_engine.aiter_batch(["x", "y"], YES))]
+    assert [item.result.parsed for item in items] == ["yes", "yes"]
+
+
+@pytest.mark.parametrize("read", WAYS)
+async def test_async_stream_raises_the_errors_of_its_request(
+    tiny_engine: InferenceEngine, read: Read
+) -> None:
+    with pytest.raises(InvalidOptionError):
+        async for _ in read(tiny_engine.astream("x", temperature=-1)):
+            pass
+
+
+async def test_async_stream_ends_after_an_error(tiny_engine: InferenceEngine) -> None:
+    stream = tiny_engine.astream("x", temperature=-1)
+    with pytest.raises(InvalidOptionError):
+        await stream
+    with pytest.raises(RuntimeError, match="no more events"):
+        await stream.result()
+
+
+async def test_async_stream_that_is_never_read_warns_of_nothing(
+    tiny_engine: InferenceEngine,
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny_engine.astream("x")
+        closed = tiny_engine.astream("x")
+        await closed.aclose()
+        assert [event async for event in closed] == []
+
+
+async def test_tasks_that_await_one_async_stream_prepare_it_once(
+    tiny_engine: InferenceEngine,
+) -> None:
+    stream = tiny_engine.astream("x", YES)
+    first, second = await asyncio.gather(stream, stream)
+    assert first is second is stream
+    assert (await stream.result()).parsed == "yes"

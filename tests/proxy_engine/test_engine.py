@@ -80,7 +80,7 @@ async def test_response_format_is_the_argument_after_the_prompt(engine: Inferenc
         engine.generate("x", choice, max_tokens=9),
         engine.stream("x", choice, max_tokens=9).result(),
         await engine.agenerate("x", choice, max_tokens=9),
-        await (await engine.astream("x", choice, max_tokens=9)).result(),
+        await engine.astream("x", choice, max_tokens=9).result(),
         *engine.generate_batch(["x"], choice, max_tokens=9),
     ]
     assert {answer.parsed for answer in answers} <= {"a", "b"}

@@ -42,34 +42,6 @@ def engine(tiny_model: Any, tiny_tokenizer: Any) -> Iterator[InferenceEngine]:
         yield engine
 
 
-def lengths(engine: InferenceEngine, **options: Any) -> list[int]:
-    return [
-        engine.generate(
-            "x", response_format=LIST, max_tokens=150, temperature=1.0, seed=seed, **options
-        ).usage.completion_tokens
-        for seed in range(12)
-    ]
-
-
-def test_a_soft_limit_ends_sooner(engine: InferenceEngine) -> None:
-    hard, soft = lengths(engine), lengths(engine, soft_max_tokens=30)
-    # What ends before the limit is as it would be without.
-    assert [n for n in hard if n <= 30] == [
-        n for n, other in zip(soft, hard, strict=True) if other <= 30
-    ]
-    assert max(soft) < 150 == max(hard)
-    assert sum(n > 30 for n in soft) > 6
-
-
-def test_a_soft_limit_of_free_text(engine: InferenceEngine) -> None:
-    options: Any = {"max_tokens": 200, "temperature": 1.0, "seed": 3}
-    soft = engine.generate("x", soft_max_tokens=20, **options)
-    assert soft.finish_reason == "stop"
-    assert 20 < soft.usage.completion_tokens < 150
-    least = engine.generate("x", soft_max_tokens=20, min_tokens=180, **options)
-    assert least.usage.completion_tokens >= 180
-
-
 @pytest.mark.parametrize("seconds", [1e-6, 0.02])
 def test_deadline_keeps_output_complete(engine: InferenceEngine, seconds: float) -> None:
     for seed in range(3):

@@ -67,7 +67,7 @@ def test_shown_stream_returns_its_result(roomy_engine: InferenceEngine) -> None:
 
 def test_shown_async_stream_returns_its_result(roomy_engine: InferenceEngine) -> None:
     async def run() -> Any:
-        return await ashow(await roomy_engine.astream("Hi", response_format=SCHEMA))
+        return await ashow(roomy_engine.astream("Hi", response_format=SCHEMA))
 
     with capture_output():
         assert asyncio.run(run()).parsed in {"yes", "no"}

@@ -18,7 +18,6 @@ from proxy_engine.results.notebook_view import segments_of
 from proxy_engine.results.parts import (
     AnswerPart,
     Logprob,
-    Particle,
     ScoredChoice,
     ScoredOption,
     TokenLogprobs,
@@ -141,26 +140,6 @@ def test_parts_of_a_composition_are_named() -> None:
     assert shown.text.startswith("Because./price3/labelcat")
 
 
-def test_equal_particles_are_one_row_and_the_most_probable_is_first() -> None:
-    particles = (
-        Particle("no", None, 0.0, 0.25),
-        Particle("yes", None, 0.0, 0.5),
-        Particle("no", None, 0.0, 0.125),
-        Particle("", None, 0.0, 0.125, (ToolCall("1", "get", {"a": "<"}),)),
-    )
-    shown = page(result("yes", "yes", particles=particles))
-    rows = shown.text[shown.text.index("4 particles, 3 different") :]
-    assert rows.index("0.500") < rows.index("0.375") < rows.index("0.125")
-    assert 'get {"a": "<"}' in rows
-
-
-def test_many_particles_are_cut() -> None:
-    particles = tuple(Particle(f"{n} " + "x" * 500, None, 0.0, 0.01) for n in range(100))
-    shown = page(result("0", "0", particles=particles))
-    assert "and 88 more" in shown.text
-    assert len(shown.text) < 4000
-
-
 def test_all_answers_are_shown() -> None:
     first = result("red", "red")
     both = dataclasses.replace(first, choices=(first, result("blue", "blue")))
@@ -171,8 +150,7 @@ def test_all_answers_are_shown() -> None:
 def test_colours_fit_dark_themes() -> None:
     text = '{"a": true}'
     scored = (choice(6, "true", 0.25),)
-    particles = (Particle("no", None, 0.0, 1.0),)
-    html = result(text, {"a": True}, scored_choices=scored, particles=particles)._repr_html_()
+    html = result(text, {"a": True}, scored_choices=scored)._repr_html_()
     assert set(re.findall(r"(?<![-\w])color:([^;\"]+)", html)) == {"inherit"}
     assert set(re.findall(r"background:([^;\"(]+)", html)) == {"none", "rgba"}
 
@@ -185,9 +163,8 @@ def test_texts_of_the_model_are_escaped(text: str, name: str, thought: str, note
     value = {name: [text, {text: note}]}
     written = json.dumps(value, ensure_ascii=False)
     calls = (ToolCall("1", name or "f", {text: note}),)
-    particles = (Particle(note, None, 0.0, 0.5), Particle("", None, 0.0, 0.5, calls))
     for shown in (
-        result(written, value, reasoning=thought, particles=particles),
+        result(written, value, reasoning=thought),
         result(note, parts=(AnswerPart("text", note),), model=name),
         result(text, tool_calls=calls, reasoning=thought),
     ):

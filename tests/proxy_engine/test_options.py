@@ -25,7 +25,8 @@ from proxy_engine import (
     SpeculationOptions,
 )
 from proxy_engine.cli.flags import add_option_flags, given_flags
-from proxy_engine.engine.arguments import ExtractionArguments
+from proxy_engine.extraction.options import ExtractionArguments
+from proxy_engine.extraction.run import _prepared
 from proxy_engine.options.fields import OPTION_NAMES, given_options, with_options
 from proxy_engine.options.overrides import OptionOverrides
 from samplers import SamplingParameters
@@ -67,7 +68,7 @@ def test_signatures_list_every_option_with_its_default() -> None:
     assert methods["generate"].parameters["sampler"].default is None
     # Rarely needed options are last.
     assert list(methods["generate"].parameters)[-2:] == ["prefill_step_size", "trace"]
-    for name, parameter in inspect.signature(InferenceEngine._extraction).parameters.items():
+    for name, parameter in inspect.signature(_prepared).parameters.items():
         if name in ExtractionArguments.__annotations__ and name not in hints:
             assert methods["extract"].parameters[name].default == parameter.default
     assert methods["transcribe"].parameters["task"].default == "transcribe"
@@ -128,7 +129,9 @@ def test_sampling_of_a_part_overrides_only_what_it_names() -> None:
         ({"max_seconds": 10**400}, "/max_seconds", "valid number"),
         ({"max_seconds": math.nan}, "/max_seconds", "finite number"),
         ({"max_seconds": 0}, "/max_seconds", "greater than 0"),
-        ({"soft_max_tokens": 0}, "/soft_max_tokens", "greater than or equal to 1"),
+        ({"draft_first": True}, "/draft_first", "named 'freeform_first' now"),
+        ({"particles": 4}, "/particles", "use exact_choices"),
+        ({"soft_max_tokens": 9}, "/soft_max_tokens", "complete within max_tokens"),
         ({"logprobs": 1.0}, "/logprobs", "valid integer"),
         ({"stop": 5}, "/stop", "a non-empty string or a list"),
         ({"stop": b"x"}, "/stop", "a non-empty string or a list"),

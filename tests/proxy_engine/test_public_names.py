@@ -33,6 +33,11 @@ def test_every_public_name_can_be_imported() -> None:
         _ = proxy_engine.nothing_of_that_name
 
 
+def test_former_name_is_an_error_with_the_new_one() -> None:
+    with pytest.raises(ImportError, match="DraftFirstOptions is named FreeformFirstOptions now"):
+        exec("from proxy_engine import DraftFirstOptions", {})
+
+
 def test_documented_exception_tree_equals_the_classes() -> None:
     assert errors.__doc__ is not None
     drawn = set(re.findall(r"\b(\w+Error)\b", errors.__doc__)) - {

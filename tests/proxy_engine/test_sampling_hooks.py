@@ -189,8 +189,6 @@ def test_sampler_that_returns_an_invalid_token_is_named(
         ({"sampler": argmax, "repetition_context_size": 5}, "repetition_context_size"),
         ({"sampler": argmax, "parts": {"text": PartOptions(temperature=1.0)}}, "parts"),
         ({"sampler": argmax, "exact_choices": True}, "sampler"),
-        ({"logits_processors": [max], "temperature": 1, "particles": 2}, "logits_processors"),
-        ({"xtc_probability": 0.5, "temperature": 1, "particles": 2}, "xtc_probability"),
         ({"xtc_probability": 0.5, "temperature": 1, "exact_choices": True}, "xtc_probability"),
     ],
 )

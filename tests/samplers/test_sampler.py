@@ -243,8 +243,6 @@ def test_a_single_token_takes_neither_logits_nor_a_random_key() -> None:
 def test_invalid_among_is_refused(among: mx.array) -> None:
     with pytest.raises(InvalidSamplingParameterError, match="among"):
         make_sampler()(FOUR, [], among)
-    with pytest.raises(InvalidSamplingParameterError, match="among"):
-        make_sampler().sample_weighted(FOUR, [], among=among)
 
 
 @pytest.mark.parametrize("among", [[0], [0, 1]])

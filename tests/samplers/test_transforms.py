@@ -21,7 +21,6 @@ from samplers import (
     apply_min_p,
     apply_penalties,
     apply_temperature,
-    apply_token_boost,
     apply_top_k,
     apply_top_p,
     apply_xtc,
@@ -72,31 +71,6 @@ def test_logit_bias() -> None:
 def test_logit_bias_outside_the_vocabulary_is_refused(bias: list[tuple[int, float]]) -> None:
     with pytest.raises(InvalidSamplingParameterError, match="logit_bias"):
         apply_logit_bias(mx.zeros((1, 4)), bias)
-
-
-@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
-@pytest.mark.parametrize("shape", [(4,), (1, 4)])
-def test_token_boost_adds_to_logits(dtype: mx.Dtype, shape: tuple[int, ...]) -> None:
-    """Some tokens gain the same, one that is given twice no more; masked ones nothing."""
-    logits = mx.array([0.0, 1.0, -INF, 2.0], dtype).reshape(shape)
-    for ids in (mx.array([0, 2, 3, 0]), mx.array([[2, 3], [0, 0]], mx.uint32)):
-        leaning = apply_token_boost(logits, ids, 1.5)
-        assert (leaning.dtype, leaning.shape) == (dtype, shape)
-        assert leaning.reshape(-1).tolist() == [1.5, 1.0, -INF, 3.5]
-        assert apply_token_boost(logits, ids, -2).reshape(-1).tolist() == [-2.0, 1.0, -INF, 0.0]
-        assert logits.reshape(-1).tolist() == [0.0, 1.0, -INF, 2.0]
-    assert apply_token_boost(logits, mx.array([], mx.int32), 1.0).reshape(-1).tolist()[1] == 1.0  # type: ignore[index]
-
-
-@pytest.mark.parametrize("strength", [INF, -INF, math.nan, 10_001])
-def test_token_boost_out_of_range_is_refused(strength: float) -> None:
-    with pytest.raises(InvalidSamplingParameterError, match="strength"):
-        apply_token_boost(mx.zeros((1, 4)), mx.array([1]), strength)
-
-
-def test_token_boost_without_integer_ids_is_refused() -> None:
-    with pytest.raises(InvalidSamplingParameterError, match="ids"):
-        apply_token_boost(mx.zeros((1, 4)), mx.array([True, False]), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +237,6 @@ def transforms(draw: st.DrawFn) -> tuple[list[float], list[mx.array]]:
     results = [
         apply_mask(logits, mx.array(allowed)),
         apply_logit_bias(logits, [(token, 100.0) for token in range(size)]),
-        apply_token_boost(logits, mx.arange(size), draw(st.sampled_from([-100.0, 0.0, 100.0]))),
         apply_penalties(
             logits,
             tokens,

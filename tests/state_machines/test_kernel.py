@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state_machines.compiled_library import compiled_libraries
 from state_machines.grammar.encoding import JSON_STRING, RAW, Spelling, encoded
 from state_machines.grammar.node import Node
 from state_machines.masks.descent import Descents, below
 from state_machines.masks.kernel import (
     KERNEL,
-    LIBRARY,
+    SOURCE,
     Kernel,
     load_kernel,
     states_at_vertices,
@@ -80,12 +81,15 @@ def test_missing_or_stale_library_is_announced(
     (tmp_path / "other.so").write_bytes(b"not a library")
     for name in ("nowhere.so", "other.so"):
         with pytest.warns(RuntimeWarning, match=f"without compiled code.*{name}"):
-            assert load_kernel(tmp_path / name) is None
-    if LIBRARY.exists():
-        monkeypatch.setattr("state_machines.masks.kernel.VERSION", 1)
-        with pytest.warns(RuntimeWarning, match="not 1: reinstall"):
-            assert load_kernel() is None
+            assert load_kernel([tmp_path / name]) is None
+    with pytest.warns(RuntimeWarning, match="walk.c is not compiled"):
+        assert load_kernel([]) is None
+    monkeypatch.setattr("state_machines.masks.kernel.VERSION", 1)
+    with pytest.warns(RuntimeWarning, match=r"walk.*\.so has version \d+, not 1|not compiled"):
+        assert load_kernel() is None
 
 
-def test_library_that_is_here_is_used() -> None:
-    assert (KERNEL is not None) == LIBRARY.exists()
+def test_library_behind_a_stale_one_is_used(tmp_path: Path) -> None:
+    (tmp_path / "stale.so").write_bytes(b"not a library")
+    here = list(compiled_libraries(SOURCE))
+    assert (load_kernel([tmp_path / "stale.so", *here]) is not None) == bool(here)

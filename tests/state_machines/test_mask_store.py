@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from patched_limits import patch_limits
 from small_vocabulary import brute_force_mask, small_vocabulary
 
-from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary
+from state_machines import JsonSchemaStateMachine, Matcher, Vocabulary, masks
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.masks import lexemes
 
@@ -195,6 +197,15 @@ def test_walks_of_one_language_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         state = JsonSchemaStateMachine({"type": "string", "maxLength": limit}).start
         mask = Matcher(state, vocabulary).allowed_tokens()
         assert np.array_equal(mask, brute_force_mask(state, vocabulary))
+
+
+def test_every_route_of_a_mask_is_in_the_table_of_the_package() -> None:
+    table = re.findall(r"^``([^`]+)`` +``(\w+)``", masks.__doc__ or "", re.MULTILINE)
+    directory = Path(masks.__file__).parent
+    source = "".join(path.read_text(encoding="utf-8") for path in directory.glob("mask_*.py"))
+    taken = re.findall(r'routes\.append\("([^"]+)"\)|MaskCost\(\("([^"]+)",\)', source)
+    assert {route for route, _ in table} == {one or other for one, other in taken}
+    assert all((directory / f"{module}.py").exists() for _, module in table)
 
 
 def test_cost_of_a_mask_names_its_walks() -> None:

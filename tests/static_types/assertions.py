@@ -157,7 +157,9 @@ async def asynchronous(engine: InferenceEngine) -> None:
             await engine.agenerate("x", response_format=Person, tools=[Weather]),
             GenerationResult[Person | None],
         )
-        assert_type(await engine.astream("x", response_format=Person), AsyncEventStream[Person])
+        assert_type(engine.astream("x", response_format=Person), AsyncEventStream[Person])
+        async with engine.astream("x", Person) as stream:
+            assert_type(stream, AsyncEventStream[Person])
         assert_type(engine.aiter_batch(["x"], response_format=Person), AsyncBatchStream[Person])
         assert_type(
             await engine.arun_tools("x", [Weather], response_format=Person),

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from proxy_engine import SpeculationOptions
 from proxy_engine.generation.speculation import Drafter
-from proxy_engine.requests.groups import SequenceFactory
+from proxy_engine.requests.sequence_factory import SequenceFactory
 from state_machines import Matcher
 
 Texts = Sequence[Sequence[int]]

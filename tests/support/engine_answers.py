@@ -47,12 +47,12 @@ def answers(engine: InferenceEngine, *, scores: bool = True) -> list[Any]:
     with engine.stream(TEXT + "Is it cancelled?", temperature=0, max_tokens=48) as stream:
         next(event for event in stream if isinstance(event, TextDelta))
     found.append(engine.generate("afterwards", temperature=0, max_tokens=4).token_ids)
-    # Forks of a row, and the options of a finite choice behind copies of its prefix.
-    for exact in ({"particles": 3}, {"exact_choices": scores}):
+    # Several answers, and the options of a finite choice behind copies of its prefix.
+    for exact in ({"n": 3}, {"exact_choices": scores}):
         choice = engine.generate(
             TEXT, response_format=SCHEMA, seed=3, temperature=1, max_tokens=48, **exact
         )
-        found.append(choice.token_ids)
+        found += [one.token_ids for one in choice.choices or (choice,)]
     return found
 
 

@@ -26,7 +26,6 @@ from proxy_engine import InferenceEngine
 from proxy_engine.engine.arguments import RequestArguments
 from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids
 from proxy_engine.generation.fast_forward import text_encoder
-from proxy_engine.generation.limits import end_boost
 from samplers import SamplingParameters
 from state_machines import Vocabulary
 from state_machines.completion import Guard
@@ -132,8 +131,7 @@ class Enumeration:
         guard: The guard at the start of the answer. It is not advanced.
         options: End tokens and limits.
         sampling: Temperature, filters, biases and penalties.
-        fast_forward: Tokenizes forced text; ``None``: all tokenizations of it are answers. Particles
-            with a soft limit are sampled without it.
+        fast_forward: Tokenizes forced text; ``None``: all tokenizations of it are answers.
         exact: Whether filters see the guard's exact mask. Without filters it makes no difference.
     """
 
@@ -167,7 +165,6 @@ class Enumeration:
         logits = model_logits(core.loaded.model, request.prompt.token_ids)
         encode = text_encoder(core.loaded.tokenizer, threading.Lock())
         fast_forward = FastForward(encode, core.vocabulary)
-        forces = request.options.fast_forward and request.options.soft_max_tokens is None
         return cls(
             lambda rows: core.worker.submit(lambda: logits(rows)).result(),
             request.prompt.token_ids,
@@ -176,10 +173,9 @@ class Enumeration:
                 end_token_ids(core.vocabulary, core.loaded.tokenizer),
                 request.max_tokens,
                 request.options.min_tokens,
-                request.options.soft_max_tokens,
             ),
             request.options.sampling(),
-            fast_forward if forces else None,
+            fast_forward if request.options.fast_forward else None,
         )
 
     def run(self, max_sequences: int = 100_000) -> ExactConditional:
@@ -235,7 +231,7 @@ class Enumeration:
     def _continuations(self, prefix: _Prefix, logits: _Row) -> Iterator[_Prefix]:
         """Yield the prefix with each kept token behind it."""
         allowed = self._allowed(prefix)
-        adjusted = self._adjusted(prefix, allowed, logits)
+        adjusted = self._adjusted(prefix, logits)
         base = _log_softmax(adjusted / self.sampling.temperature)
         if prefix.forced:
             token_id, *rest = prefix.forced
@@ -265,13 +261,9 @@ class Enumeration:
             return others if others.any() else allowed
         return allowed
 
-    def _adjusted(self, prefix: _Prefix, allowed: npt.NDArray[np.bool_], logits: _Row) -> _Row:
-        """Apply the soft length limit, biases and penalties to the model's logits."""
+    def _adjusted(self, prefix: _Prefix, logits: _Row) -> _Row:
+        """Apply biases and penalties to the model's logits."""
         adjusted = logits.astype(np.float64)
-        soft, generated = self.options.soft_max_tokens, len(prefix.token_ids)
-        if soft is not None and generated >= max(soft, self.options.min_tokens):
-            nearer = prefix.guard.closer_tokens(allowed)
-            adjusted[nearer] += end_boost(generated, soft, self.options.max_tokens)
         for token_id, number in self.sampling.bias_pairs:
             adjusted[token_id] += number
         tokens = [*self.prompt_ids, *prefix.token_ids]

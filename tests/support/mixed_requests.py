@@ -21,9 +21,9 @@ from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
 from proxy_engine import (
-    DraftFirstOptions,
     Event,
     Finished,
+    FreeformFirstOptions,
     GenerationResult,
     ImageContent,
     InferenceEngine,
@@ -42,7 +42,7 @@ from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.constraint import Constraint, SlowMaskError
 from proxy_engine.generation.speculation import CopyDrafter, step_costs
 from proxy_engine.generation.speculation.draft_length import PassCost
-from proxy_engine.requests.groups import SequenceFactory
+from proxy_engine.requests.sequence_factory import SequenceFactory
 from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
 from state_machines.budgets import spend
 from state_machines.limits import LIMITS
@@ -117,9 +117,9 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
         "response_format": LIST,
         "reasoning": ReasoningOptions(begin="<t>", end="</t>", max_chars=12),
     },
-    "draft first": lambda: {
+    "freeform first": lambda: {
         "response_format": LIST,
-        "draft_first": DraftFirstOptions(instruction="J", max_tokens=9),
+        "freeform_first": FreeformFirstOptions(instruction="J", max_tokens=9),
         "max_tokens": 90,
         # The end token.
         "logit_bias": {264: 3.0},
@@ -131,10 +131,9 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
         "exact_choices": True,
         "fast_forward": False,
     },
-    "particles": lambda: {"response_format": LIST, "particles": 2, "temperature": 1.0},
-    "exact particles": lambda: {
+    "several exact answers": lambda: {
         "response_format": LIST,
-        "particles": 3,
+        "n": 3,
         "temperature": 1.0,
         "exact_choices": True,
     },
@@ -153,7 +152,6 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "filters": lambda: {"response_format": RECORD, "top_p": 0.8, "top_k": 40, "min_p": 0.01},
     "minimum": lambda: {"response_format": LIST, "min_tokens": 12},
-    "soft limit": lambda: {"soft_max_tokens": 6, "max_tokens": 30},
     "sampler": lambda: {"response_format": RECORD, "sampler": _argmax},
     "processors": lambda: {"response_format": RECORD, "logits_processors": [_without_letters]},
     "quote": lambda: {
@@ -169,7 +167,7 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
 
 USAGE = (
     *("prompt_tokens", "completion_tokens", "forced_tokens", "inexact_choice_tokens"),
-    *("image_tokens", "audio_tokens", "particles_per_pass"),
+    *("image_tokens", "audio_tokens"),
 )
 """The figures of ``usage`` that describe no time, no caching and no passes."""
 
@@ -469,10 +467,7 @@ class Mixed:
 
     def _check(self, one: _Running) -> None:
         alone, answer = self._alone.answer(one.spec), one.answer()
-        if "choices" in self.failed and (
-            answer.error == "InjectedError" or one.request.sequences > 1
-        ):
-            # A particle that fails has no weight.
+        if "choices" in self.failed and answer.error == "InjectedError":
             return
         result, expected = answer.result, alone.result
         if result is not None:
@@ -480,9 +475,9 @@ class Mixed:
             self.accepted += result.usage.accepted_tokens
         if one.is_cancelled:
             assert answer.error in ("", alone.error), one.spec
-            if result is not None and expected is not None and one.request.sequences == 1:
+            if result is not None and expected is not None and one.request.options.n == 1:
                 assert result.token_ids == expected.token_ids[: len(result.token_ids)], one.spec
-            if result is None or result.finish_reason == "cancelled" or one.request.sequences > 1:
+            if result is None or result.finish_reason == "cancelled" or one.request.options.n > 1:
                 return
         assert answer.error == alone.error, (answer.error, alone.error, one.spec)
         if result is None or expected is None:
@@ -504,14 +499,6 @@ def check_same(result: GenerationResult[Any], expected: GenerationResult[Any], s
         assert {o.text: o.probability for o in one.options} == pytest.approx(
             {o.text: o.probability for o in other.options}, abs=1e-4
         ), spec
-    assert [one.token_ids for one in result.particles] == [
-        one.token_ids for one in expected.particles
-    ], spec
-    for name in ("log_weight", "probability"):
-        assert [getattr(one, name) for one in result.particles] == pytest.approx(
-            [getattr(one, name) for one in expected.particles], abs=1e-3
-        ), spec
-    assert result.log_evidence == pytest.approx(expected.log_evidence, abs=1e-3), spec
     assert len(result.choices) == len(expected.choices), spec
     for one, other in zip(result.choices[1:], expected.choices[1:], strict=True):
         check_same(one, other, spec)

@@ -26,7 +26,7 @@ from typing import Any, Literal, TypedDict
 
 from state_machines.tool_calls import ToolFormat
 
-from .generation import DraftFirstOptions, PartOptions, ReasoningOptions, SpeculationOptions
+from .generation import FreeformFirstOptions, PartOptions, ReasoningOptions, SpeculationOptions
 
 
 class OptionOverrides(TypedDict, total=False):

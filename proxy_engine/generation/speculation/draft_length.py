@@ -310,18 +310,3 @@ def device_pass_cost() -> PassCost:
     if mx.default_device().type == mx.DeviceType.gpu:
         return GPU
     return FAST_CPU if has_fast_blas() else SLOW_CPU
-
-
-def most_efficient_count(pending: Sequence[int]) -> int:
-    """Return how many tokens per row a padded pass should take, for the most tokens in its time.
-
-    Args:
-        pending: Tokens that wait in each row.
-    """
-    cost = device_pass_cost()
-
-    def speed(count: int) -> float:
-        tokens = sum(min(count, length) for length in pending)
-        return tokens / cost.of_pass(count * len(pending))
-
-    return max(range(1, max(pending) + 1), key=speed)

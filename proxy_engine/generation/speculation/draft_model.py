@@ -124,7 +124,7 @@ class DraftModel(ModelDrafter):
         if text is None:
             fetched = self._caches.fetch(sequence.tokens)
             text = self._texts[sequence] = DraftedText(sequence, fetched.cached_tokens)
-            text.rows.add([text], fetched.cache)
+            text.rows.add(text, fetched.cache)
         rows = text.rows
         rows.settle()
         if not text.pending and can_trim(rows.cache, 0):
@@ -150,7 +150,7 @@ class DraftModel(ModelDrafter):
         if len(jobs) == 1 and not can_trim(rows.cache, first.most_tokens):
             # The cache could not drop the draft again: a copy takes it.
             cache, rows, first.text = copy_cache(rows.cache), BatchRows(), copy(first.text)
-            rows.add([first.text], cache)
+            rows.add(first.text, cache)
         while True:
             mx.async_eval(logits)
             drawn = [

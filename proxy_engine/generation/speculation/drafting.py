@@ -384,15 +384,11 @@ class BatchDrafts:
         found = {
             sequence: sequence.drafting
             for sequence in rows.sequences
-            if isinstance(sequence.drafting, Drafting)
-            and not (sequence.finished or rows.is_shared(sequence))
+            if isinstance(sequence.drafting, Drafting) and not sequence.finished
         }
         if not found or self._probe.is_wide_pass_known_wrong(rows.cache):
             return {}
         if rows.is_merged or len(rows.sequences) > 1:
-            # How fast the sequences of a group advance does not depend on others.
-            if any(sequence.weights is not None for sequence in rows.sequences):
-                return {}
             rows.merge()
             if not (can_retract(rows.cache) and self._probe.can_pad()):
                 return {}

@@ -177,7 +177,7 @@ class HeadDrafter(ModelDrafter):
         """Begin with a text whose first known state is at ``start``."""
         if self._head.reads_target:
             text = self._texts[sequence] = _HeadText(sequence, start, 0)
-            text.rows.add([text], [])
+            text.rows.add(text, [])
             return text
         fetched = self._caches.fetch([*self._cache_key(sequence.tokens)[:start], 0])
         count = fetched.cached_tokens
@@ -185,7 +185,7 @@ class HeadDrafter(ModelDrafter):
             text, cache = _HeadText(sequence, 0, count), fetched.cache
         else:
             text, cache = _HeadText(sequence, start, 0), self._caches.fresh()
-        text.rows.add([text], cache)
+        text.rows.add(text, cache)
         self._texts[sequence] = text
         return text
 

@@ -46,7 +46,7 @@ class DraftedText(CachedText):
         """Move the cache to another batch."""
         cache = self.rows.remove(self, wants_cache=True) or []
         self.rows = rows
-        rows.add([self], cache)
+        rows.add(self, cache)
 
 
 _TextT = TypeVar("_TextT", bound=DraftedText)

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from state_machines.errors import ProxyError
 
 from ...extraction.answer_format import ERROR, AnswerFormat
-from ...extraction.column_types import ColumnType, answer_types, fit
-from ...extraction.frames import arrow_type, import_library
 from ...extraction.outcomes import Extraction, Outcome
 from ...extraction.records import Instruction, RecordReader
 from ...extraction.rows import error_text, unwritten
 from ...extraction.sources import record_inputs
+from ...extraction.tables import answer_types, fit, import_arrow
 from ...runtime import process_runtime
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ class Extractor:
             yield self._extended(taken.popleft(), [])
 
     def _extended(self, table: Any, outcomes: list[Outcome]) -> Any:
-        arrow = import_library("pyarrow")
+        arrow = import_arrow()
         rows: list[_Cells] = [{} for _ in outcomes]
         errors = [outcome.error for outcome in outcomes]
         for position, outcome in enumerate(outcomes):
@@ -149,7 +148,9 @@ class Extractor:
                 errors[position] = unwritten(error, outcome.answer)
         for name, kind in self._types.items():
             values = [row.get(name) for row in rows]
-            table = table.append_column(name, arrow.array(values, arrow_type(arrow, kind)))
+            table = table.append_column(
+                name, arrow.array(values, arrow.string() if kind is None else kind)
+            )
         texts = [None if error is None else error_text(error) for error in errors]
         return table.append_column(
             self.extraction.answers.prefix + ERROR, arrow.array(texts, type=arrow.string())
@@ -209,7 +210,7 @@ def _rows(batch: Any) -> list[_Cells]:
         rows: list[_Cells] = batch.to_pylist()
     except UnicodeDecodeError:
         # Parquet files can have such texts, which must fail alone.
-        arrow = import_library("pyarrow")
+        arrow = import_arrow()
         columns = {
             name: _decoded(column.cast(arrow.binary()).to_pylist())
             if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type)
@@ -224,7 +225,7 @@ def _decoded(texts: list[bytes | None]) -> list[str | None]:
     return [None if text is None else text.decode("utf-8", "surrogateescape") for text in texts]
 
 
-def _fitted(name: str, value: Any, kind: ColumnType) -> Any:
+def _fitted(name: str, value: Any, kind: Any) -> Any:
     try:
         return fit(value, kind)
     except ValueError as error:

@@ -128,7 +128,7 @@ def extract(
     )
 
 
-list_options(extract, ExtractArguments, option_defaults(GenerationOptions, LoadOptions))
+list_options(extract, lambda: (ExtractArguments, option_defaults(GenerationOptions, LoadOptions)))
 
 
 def actor_settings(settings: ActorSettings) -> ActorSettings:

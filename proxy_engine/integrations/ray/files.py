@@ -20,12 +20,12 @@ from state_machines.errors import ProxyError
 
 from ...errors import InvalidOptionError, OutputFileError, OutputFileRefusedError
 from ...extraction.answer_format import AnswerFormat
-from ...extraction.frames import import_library
 from ...extraction.inputs import Inputs
 from ...extraction.outputs import FileFormat, OutputOptions, format_of
 from ...extraction.records import RecordReader
 from ...extraction.run import Run
 from ...extraction.sources import csv_inputs, file_inputs, files_in, line_inputs
+from ...extraction.tables import import_arrow
 from .actors import ActorSettings, Extractor, check_columns
 
 SETTINGS = "_settings.json"
@@ -57,7 +57,7 @@ class Location(NamedTuple):
             InvalidOptionError: The URI is not that of a file system.
             MissingExtraError: pyarrow is not installed.
         """
-        arrow = import_library("pyarrow")
+        arrow = import_arrow()
         fs = importlib.import_module("pyarrow.fs")
         if "://" not in name:
             return cls(fs.LocalFileSystem(), str(Path(name).expanduser().absolute()), name)
@@ -148,7 +148,7 @@ def check_tables(
         InvalidOptionError: A file cannot be read, lacks the column of the texts, or has a column of
             the name of one of the result's.
     """
-    arrow = import_library("pyarrow")
+    arrow = import_arrow()
     parquet = importlib.import_module("pyarrow.parquet")
 
     def check(part: Part) -> None:
@@ -305,7 +305,7 @@ class FileActor:
             yield (csv_inputs if part.format == "csv" else line_inputs)(file, reader)
 
     def _write_table(self, part: Part, directory: Path, path: Path) -> tuple[int, int]:
-        arrow = import_library("pyarrow")
+        arrow = import_arrow()
         parquet = importlib.import_module("pyarrow.parquet")
         rows = failed = 0
         try:

@@ -218,9 +218,8 @@ class ChatEncoder(ChoicesEncoder):
         return {"content": logprobs, "refusal": None}
 
     def _reason(self, result: GenerationResult[Any]) -> str:
-        reason = self._finish_reason(result)
         # The client of a cancelled request gets an error, not this.
-        return "stop" if reason == "cancelled" else reason
+        return "stop" if result.finish_reason == "cancelled" else result.finish_reason
 
 
 class CompletionEncoder(ChoicesEncoder):
@@ -311,7 +310,7 @@ class CompletionEncoder(ChoicesEncoder):
         }
 
     def _reason(self, result: GenerationResult[Any]) -> str:
-        return "length" if self._finish_reason(result) == "length" else "stop"
+        return "length" if result.finish_reason == "length" else "stop"
 
 
 def _extended(extension: Fields) -> Fields:

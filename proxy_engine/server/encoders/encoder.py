@@ -27,7 +27,7 @@ from ...results.events import (
     ToolCallStarted,
     ToolInputDelta,
 )
-from ...results.generation import FinishReason, GenerationResult
+from ...results.generation import GenerationResult
 from ...results.parts import Logprob, TokenLogprobs, Usage, total_usage
 from ..errors import ApiError
 from ..streaming import EVENT_STREAM, json_reply
@@ -51,7 +51,6 @@ class EncoderOptions:
         tokens: Every token, and timings (the extension ``include_tokens``).
         confidence: Confidences by JSON Pointer (the extension ``include_confidence``).
         reasoning: The reasoning.
-        is_complete: Whether answers are complete whatever ends them, as those in a format are.
     """
 
     is_streamed: bool = False
@@ -60,7 +59,6 @@ class EncoderOptions:
     tokens: bool = False
     confidence: bool = False
     reasoning: bool = True
-    is_complete: bool = False
 
 
 @dataclass(slots=True)
@@ -177,25 +175,16 @@ class AnswerEncoder(Encoder):
         assert len(results) == len(self._answers), "a stream without an error has a result"
         return results
 
-    def _finish_reason(self, result: GenerationResult[Any]) -> FinishReason:
-        """Return why an answer ended. A complete answer has the reason of an end, not of a limit.
-
-        Clients treat an answer that a limit ended as truncated: they discard it, or run no tools.
-        """
-        if result.finish_reason == "length" and self._options.is_complete:
-            return "tool_calls" if result.tool_calls else "stop"
-        return result.finish_reason
-
     def _extension(self, result: GenerationResult[Any]) -> Fields:
         """Return what is added to an answer.
 
-        These are confidences, where its quotes stand, and the limit that ended an answer in a
-        format, with the JSON Pointer of the value that was open there.
+        These are confidences, where its quotes stand, and what cut it short, with the JSON Pointer
+        of the value that was open there.
         """
         added: Fields = {}
         if self._options.confidence:
             added["confidence"] = result.confidences()
-            if result.token_logprobs and not result.particles:
+            if result.token_logprobs:
                 added["confidence_per_token"] = result.confidences(normalized=True)
         if result.quotes:
             names = ("pointer", "source", "start", "end", "occurrences")
@@ -203,7 +192,7 @@ class AnswerEncoder(Encoder):
                 {name: getattr(quote, name) for name in names} for quote in result.quotes
             ]
         cut = result.cut_short
-        if cut is not None and self._options.is_complete:
+        if cut is not None:
             added["cut_short"] = {"reason": cut.reason, "pointer": cut.pointer}
         return added
 

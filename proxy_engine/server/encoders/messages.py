@@ -121,7 +121,7 @@ class MessagesEncoder(BlocksEncoder):
         self._message |= {
             "stop_reason": "stop_sequence"
             if stopped is not None
-            else _STOP_REASONS.get(self._finish_reason(result), "end_turn"),
+            else _STOP_REASONS.get(result.finish_reason, "end_turn"),
             "stop_sequence": stopped,
             "usage": _usage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
             | draft_counts([usage]),

@@ -78,7 +78,7 @@ class OllamaEncoder(AnswerEncoder):
         before = round((usage.preparation_seconds + usage.queue_seconds) * 1e9)
         end: Fields = {
             "done": True,
-            "done_reason": "length" if self._finish_reason(result) == "length" else "stop",
+            "done_reason": "length" if result.finish_reason == "length" else "stop",
             "total_duration": before + prompt + completion,
             "load_duration": 0,
             "prompt_eval_count": usage.prompt_tokens,

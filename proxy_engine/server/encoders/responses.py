@@ -151,7 +151,7 @@ class ResponsesEncoder(BlocksEncoder):
         return {"logprobs": logprobs}
 
     def _finish(self, index: int, result: GenerationResult[Any]) -> Iterator[bytes]:
-        is_complete = self._finish_reason(result) != "length"
+        is_complete = result.finish_reason != "length"
         if all(block["type"] == "reasoning" for block in self._blocks):
             # An empty text is an answer.
             yield from self._add_text("", is_reasoning=False)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Request, Response
 from pydantic import Field
-from pydantic_core import to_json
 
+from ...checks import short_repr
 from ...options.fields import with_options
 from ...options.overrides import OptionOverrides
 from ...tools.choice import requires_call
@@ -28,7 +28,6 @@ from ..running import ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
 from ..settings import ServerSettings
-from ..streaming import json_reply
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList
 from .generating import STREAMED, generating_router, reply
@@ -143,27 +142,15 @@ async def create_response(
     )
 
 
-@router.get("/responses/{id}")
-async def get_response(id: str, services: ServicesOfRequest, stream: bool = False) -> Response:
-    """Return a stored response."""
-    if stream:
-        raise ApiError(400, "stored responses are not streamed", code="unsupported", param="stream")
-    stored = services.responses.response(id)
-    if stored is None:
-        raise _not_found(id)
-    return Response(stored.body, media_type="application/json")
-
-
-@router.delete("/responses/{id}")
-async def delete_response(id: str, services: ServicesOfRequest) -> Response:
-    """Delete a stored response."""
-    if not services.responses.remove(id):
-        raise _not_found(id)
-    return json_reply({"id": id, "object": "response", "deleted": True})
-
-
-def _not_found(id: str) -> ApiError:
-    return ApiError(404, f"response {id!r} not found", code="not_found", param="id")
+@router.api_route("/responses/{path:path}", methods=["GET", "DELETE"], include_in_schema=False)
+async def refuse_stored_response(path: str) -> Response:
+    """Refuse to return or delete a stored response: it is only continued."""
+    raise ApiError(
+        404,
+        f"{short_repr(path)} is not served: stored responses are neither returned nor deleted. "
+        "Keep the reply, or continue it with 'previous_response_id'.",
+        code="not_found",
+    )
 
 
 def _earlier(body: ResponsesRequest, store: ResponseStore) -> StoredResponse | None:
@@ -213,8 +200,7 @@ def _read_request(
     def store_response(response: Fields) -> None:
         if is_stored:
             outputs = [_without_logprobs(item) for item in response["output"]]
-            stored = StoredResponse.after(earlier, to_json(response), given, outputs)
-            store.put(response["id"], stored)
+            store.put(response["id"], StoredResponse.after(earlier, given, outputs))
 
     async def encoder(lease: Lease) -> ResponsesEncoder:
         return ResponsesEncoder(

@@ -215,7 +215,6 @@ def encoder_options(body: SamplingFields, **more: bool) -> EncoderOptions:
             "is_streamed": body.is_streamed,
             "tokens": bool(body.include_tokens),
             "confidence": bool(body.include_confidence),
-            "is_complete": not body.has_free_text,
             **more,
         }
     )

@@ -56,21 +56,19 @@ _EXTENSIONS = {
     name: extension(name)
     for name in (
         *SamplingParameters.model_fields,
-        *("particles", "exact_choices", "stop_repetition", "speculation", "additional_properties"),
+        *("exact_choices", "stop_repetition", "speculation", "additional_properties"),
     )
     if name not in (*_OPENAI_OPTIONS, *_OWN)
 }
 CONVERSATION_OPTIONS = {
     name: extension(name)
     for name in (
-        *("draft_first", "schema_in_prompt", "chat_template_kwargs", "sources"),
+        *("freeform_first", "schema_in_prompt", "chat_template_kwargs", "sources"),
         *("tool_format", "tool_delimiters", "calls_in_text"),
     )
 }
 """The options of requests with messages."""
-ANSWER_OPTIONS = {
-    name: extension(name) for name in ("parts", "soft_max_tokens", "max_seconds", "max_tool_calls")
-}
+ANSWER_OPTIONS = {name: extension(name) for name in ("parts", "max_seconds", "max_tool_calls")}
 """The options of chat completions, whose answers have parts."""
 
 

@@ -110,14 +110,12 @@ check("responses", "responses.create, with and without stream", async () => {
   assert(/^response\.(completed|incomplete)$/.test(events.at(-1).type));
 });
 
-check("stored responses", "responses.retrieve, delete", async () => {
-  const first = await client.responses.create({
-    model: MODEL,
-    input: "Say hello.",
-    max_output_tokens: 8,
-  });
-  assert((await client.responses.retrieve(first.id)).id === first.id);
-  await client.responses.delete(first.id);
+check("stored responses", "previous_response_id; responses.retrieve is refused", async () => {
+  const request = { model: MODEL, input: "Say hello.", max_output_tokens: 8 };
+  const first = await client.responses.create(request);
+  await client.responses.create({ ...request, previous_response_id: first.id });
+  const status = await client.responses.retrieve(first.id).catch((error) => error.status);
+  assert(status === 404);
 });
 
 check("models", "models.list and models.retrieve", async () => {

@@ -248,11 +248,12 @@ def responses_custom_tools():
     )
 
 
-@check("stored responses", "responses.retrieve, delete")
+@check("stored responses", "previous_response_id; responses.retrieve is refused")
 def stored():
     first = client.responses.create(model=MODEL, input="Say hello.", max_output_tokens=8)
-    assert client.responses.retrieve(first.id).id == first.id
-    client.responses.delete(first.id)
+    client.responses.create(
+        model=MODEL, input="Again.", previous_response_id=first.id, max_output_tokens=8
+    )
     raised(openai.NotFoundError, client.responses.retrieve, first.id)
 
 

@@ -227,7 +227,7 @@ def test_an_async_stream_is_the_same(roomy_engine: InferenceEngine) -> None:
 
 def test_an_async_stream_can_be_left(engine: InferenceEngine) -> None:
     async def run() -> None:
-        async with await engine.astream("x", max_tokens=400) as stream:
+        async with engine.astream("x", max_tokens=400) as stream:
             async for event in stream:
                 if isinstance(event, TextDelta):
                     break

@@ -24,7 +24,6 @@ from proxy_engine.results.events import (
     ToolCallFinished,
     ToolCallStarted,
 )
-from proxy_engine.results.parts import Particle
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.shortest import shortest_word
@@ -210,7 +209,7 @@ def check_pointers(reader: AnswerReader) -> None:
     """The parts with pointers are the values of the answer, where its text is JSON."""
     calls = tuple(reader.calls)
     parsed = json.loads(reader.values[0][1]) if reader.values else None
-    values = AnswerValues.of(Particle(reader.text, parsed, 0.0, 1.0, calls, parts=reader.parts))
+    values = AnswerValues.of(reader.text, parsed, calls, reader.parts)
     for index, call in enumerate(calls):
         name = values.spans[f"/tool_calls/{index}/name"]
         assert name is not None

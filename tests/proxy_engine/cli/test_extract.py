@@ -200,7 +200,7 @@ def test_progress_on_a_terminal_is_erased(
 def readme_commands() -> list[list[str]]:
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
     # Ray is not installed for these tests, which start no cluster.
-    lines = re.findall(r"^\$ python -m proxy_engine (extract (?!--ray).*)$", text, re.MULTILINE)
+    lines = re.findall(r"^\$ proxy-engine (extract (?!--ray).*)$", text, re.MULTILINE)
     return [shlex.split(line) for line in lines]
 
 
@@ -285,6 +285,14 @@ class TestWrongCommandLine:
                 main(arguments)
             assert caught.value.code == 2
         assert "usage" in capsys.readouterr().err
+
+    def test_former_flag_is_refused_with_the_new_one(
+        self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as caught:
+            extract(schema, text, "--draft-first")
+        assert caught.value.code == 2
+        assert "--draft-first is named --freeform-first now" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("tiny")

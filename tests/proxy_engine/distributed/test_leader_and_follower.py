@@ -23,7 +23,6 @@ from proxy_engine.distributed import leader as leading
 from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel, Message
 from proxy_engine.distributed.follower import Follower, follow
 from proxy_engine.distributed.leader import Leader
-from proxy_engine.engine import core
 from proxy_engine.errors import DistributedError
 from proxy_engine.prompt_cache.layers import flat
 from proxy_engine.replication import Replica, ReplicatedList, replicated
@@ -73,7 +72,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Any:
         pair = Pair(stack)
         monkeypatch.setattr(leader_module, "broadcast", pair.send)
         monkeypatch.setattr(follower_module, "broadcast", pair.receive)
-        monkeypatch.setattr(core, "lead_or_follow", lambda _: pair.leader)
+        monkeypatch.setattr(leader_module, "lead_or_follow", lambda _: pair.leader)
         session = SimpleNamespace(group=mx.distributed.init())
         monkeypatch.setattr(leading, "join", lambda: session)
         yield pair

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from proxy_engine.extraction.answer_format import AnswerFormat
-from proxy_engine.extraction.column_types import ListOf, Struct, answer_types, fit, schema_type
-from proxy_engine.extraction.frames import arrow_type
+from proxy_engine.extraction.tables import Column, answer_types, fit, make_table, schema_type
 
 
 class Address(BaseModel):
@@ -41,49 +40,49 @@ class Pair(BaseModel):
     right: Pair | None
 
 
-PAIR = Struct((("left", "json"), ("right", "json")))
-ADDRESS = Struct((("street", "string"), ("number", "integer")))
+INTEGER, NUMBER, STRING = pyarrow.int64(), pyarrow.float64(), pyarrow.string()
+ADDRESS = pyarrow.struct([("street", STRING), ("number", INTEGER)])
 
 
 def test_types_follow_from_the_schema() -> None:
     types = answer_types(AnswerFormat.of(Person, "p_"))
     assert types == {
-        "p_name": "string",
-        "p_day": "string",
-        "p_kind": "string",
-        "p_weight": "number",
-        "p_share": "json",
-        "p_either": "json",
+        "p_name": STRING,
+        "p_day": STRING,
+        "p_kind": STRING,
+        "p_weight": NUMBER,
+        "p_share": None,
+        "p_either": None,
         "p_address": ADDRESS,
-        "p_addresses": ListOf(ADDRESS),
-        "p_pair": ListOf("integer"),
-        "p_counts": "json",
-        "p_friends": PAIR,
+        "p_addresses": pyarrow.list_(ADDRESS),
+        "p_pair": pyarrow.list_(INTEGER),
+        "p_counts": None,
+        "p_friends": None,
     }
 
 
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        (True, "json"),
-        ({"type": "object"}, "json"),
-        ({"type": ["integer", "null"]}, "integer"),
-        ({"enum": [1, 2.5]}, "number"),
-        ({"enum": [1, "a"]}, "json"),
-        ({"const": {"a": 1}}, Struct((("a", "integer"),))),
-        ({"type": "array", "items": {"type": "string"}}, ListOf("string")),
-        ({"type": "array"}, ListOf("json")),
-        ({"type": "array", "prefixItems": [{"type": "integer"}]}, ListOf("json")),
-        ({"$ref": "#/definitions/x", "definitions": {"x": {"type": "string"}}}, "string"),
-        ({"$ref": "https://example.com"}, "json"),
-        ({"type": "object", "properties": {"a": {"type": "string"}}}, "json"),
+        (True, None),
+        ({"type": "object"}, None),
+        ({"type": ["integer", "null"]}, INTEGER),
+        ({"enum": [1, 2.5]}, NUMBER),
+        ({"enum": [1, "a"]}, None),
+        ({"const": {"a": 1}}, pyarrow.struct([("a", INTEGER)])),
+        ({"type": "array", "items": {"type": "string"}}, pyarrow.list_(STRING)),
+        ({"type": "array"}, None),
+        ({"type": "array", "prefixItems": [{"type": "integer"}]}, None),
+        ({"$ref": "#/definitions/x", "definitions": {"x": {"type": "string"}}}, STRING),
+        ({"$ref": "https://example.com"}, None),
+        ({"type": "object", "properties": {"a": {"type": "string"}}}, None),
         (
             {
                 "type": "object",
                 "properties": {"a": {"type": "string"}},
                 "additionalProperties": False,
             },
-            Struct((("a", "string"),)),
+            pyarrow.struct([("a", STRING)]),
         ),
     ],
 )
@@ -93,13 +92,13 @@ def test_type_of_a_schema(schema: Any, expected: Any) -> None:
 
 def test_open_answers_have_a_column_of_other_properties() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    assert answer_types(AnswerFormat.of(schema)) == {"a": "integer"}
+    assert answer_types(AnswerFormat.of(schema)) == {"a": INTEGER}
     options = {"additional_properties": "schema"}
     assert answer_types(AnswerFormat.of(schema, options=options)) == {
-        "a": "integer",
-        "additional_properties": "json",
+        "a": INTEGER,
+        "additional_properties": None,
     }
-    assert answer_types(AnswerFormat.of(Literal["yes", "no"])) == {"result": "string"}
+    assert answer_types(AnswerFormat.of(Literal["yes", "no"])) == {"result": STRING}
 
 
 JSON = st.recursive(
@@ -108,14 +107,12 @@ JSON = st.recursive(
     max_leaves=6,
 )
 KINDS: list[Any] = [
-    "boolean",
-    "integer",
-    "number",
-    "string",
-    "json",
-    "null",
-    ListOf("integer"),
-    ListOf("json"),
+    pyarrow.bool_(),
+    INTEGER,
+    NUMBER,
+    STRING,
+    None,
+    pyarrow.list_(INTEGER),
     ADDRESS,
 ]
 
@@ -126,26 +123,27 @@ def test_fitted_values_can_be_stored_unchanged(value: Any, kind: Any) -> None:
         fitted = fit(value, kind)
     except ValueError:
         return
-    stored = pyarrow.array([fitted], arrow_type(pyarrow, kind)).to_pylist()[0]
-    assert stored == fitted
-    if kind != "json" and not isinstance(value, dict | str):
-        assert stored == value or kind == ListOf("json")
+    (stored,) = pyarrow.array([fitted], STRING if kind is None else kind).to_pylist()
+    if not isinstance(fitted, dict):
+        assert stored == fitted
+    if kind is not None and not isinstance(value, dict | str):
+        assert stored == value
 
 
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        (1 << 63, "integer"),
-        (2.5, "integer"),
-        (True, "integer"),
-        (True, "number"),
-        (1, "boolean"),
-        (1, "string"),
-        ("1", "integer"),
-        ([1], "string"),
+        (1 << 63, INTEGER),
+        (2.5, INTEGER),
+        (True, INTEGER),
+        (True, NUMBER),
+        (1, pyarrow.bool_()),
+        (1, STRING),
+        ("1", INTEGER),
+        ([1], STRING),
         ({"street": "x", "more": 1}, ADDRESS),
-        ([1, "x"], ListOf("integer")),
-        (10**400, "number"),
+        ([1, "x"], pyarrow.list_(INTEGER)),
+        (10**400, NUMBER),
     ],
 )
 def test_values_of_other_types_are_refused(value: Any, kind: Any) -> None:
@@ -154,8 +152,48 @@ def test_values_of_other_types_are_refused(value: Any, kind: Any) -> None:
 
 
 def test_values_are_written_as_in_json() -> None:
-    assert fit(datetime.date(2024, 2, 3), "string") == "2024-02-03"
-    assert fit("\ud800", "string") == "\\ud800"
-    assert fit(2.0, "integer") == 2
-    assert fit({"street": "x"}, ADDRESS) == {"street": "x", "number": None}
-    assert fit(None, "integer") is None
+    assert fit(datetime.date(2024, 2, 3), STRING) == "2024-02-03"
+    assert fit("\ud800", STRING) == "\\ud800"
+    assert fit(2.0, INTEGER) == 2
+    assert fit({"street": "x"}, ADDRESS) == {"street": "x"}
+    assert fit(None, INTEGER) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, None, 2.5], NUMBER),
+        ([1, True], None),
+        ([2**60, 0.5], NUMBER),
+        ([2**63], None),
+        ([{}], None),
+        ([{"a": 1}, {"b": "x"}], pyarrow.struct([("a", INTEGER), ("b", STRING)])),
+        ([{str(number): 1 for number in range(300)}], None),
+        ([[None], []], pyarrow.list_(STRING)),
+        ([None], STRING),
+        # A time is not cut off, and a text is no bytes.
+        ([datetime.date(2024, 2, 3), datetime.datetime(2024, 2, 3, 4)], None),
+        (["x", b"x"], None),
+        ([[datetime.date(2024, 2, 3)]], pyarrow.list_(STRING)),
+    ],
+)
+def test_type_of_all_values(values: list[Any], expected: Any) -> None:
+    for parts in ([values], [[value] for value in values]):
+        column = Column()
+        for part in parts:
+            column.learn(part)
+        array = column.array(values)
+        assert column.type == (STRING if expected is None else expected)
+        assert [value.as_py() is None for value in array] == [value is None for value in values]
+        if expected is None:
+            assert all(isinstance(value, str) for value in array.to_pylist())
+
+
+@given(st.lists(JSON, max_size=4), st.lists(JSON, max_size=4))
+def test_type_does_not_depend_on_how_values_are_divided(first: Any, second: Any) -> None:
+    column = Column()
+    column.learn(first)
+    column.learn(second)
+    assert column.array([*first, *second]).equals(
+        make_table({"x": [*first, *second]})["x"].combine_chunks()
+    )

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from proxy_engine import InferenceEngine, InvalidOptionError, MissingExtraError
 from proxy_engine.extraction.answer_format import AnswerFormat
-from proxy_engine.extraction.frames import as_frame, make_frame
 from proxy_engine.extraction.records import RecordReader
 from proxy_engine.extraction.results import ExtractedRecord, ExtractionResults
+from proxy_engine.extraction.tables import as_frame, make_frame
 
 
 class Pet(pydantic.BaseModel):
@@ -161,7 +161,7 @@ json_values = st.recursive(
 @settings(max_examples=60)
 def test_values_of_any_types_fit_into_every_frame(values: list[Any]) -> None:
     for library in ("pandas", "polars", "pyarrow"):
-        frame = make_frame(library, {"x": values})  # type: ignore[arg-type]
+        frame = make_frame(library, {"x": values})
         assert len(frame) == len(values)
         read = frame["x"].tolist() if library == "pandas" else None
         read = frame["x"].to_list() if library == "polars" else read

@@ -453,3 +453,24 @@ def test_replacement_that_was_interrupted_before_its_first_row_is_resumed(
     assert resumed.values == whole.values
     assert sorted(one.name for one in tmp_path.iterdir()) == [path.name, manifest.name]
     assert len(manifest.read_bytes().splitlines()) == len(RECORDS) + 1
+
+
+def test_parquet_has_the_columns_of_a_frame_with_their_types(
+    tiny_engine: InferenceEngine, tmp_path: Path
+) -> None:
+    table = pyarrow.table(
+        {
+            "text": ["a", "b", "c"],
+            "image": [b"\xff", None, b""],
+            "box": [{"x": 1, "y": None}, None, {"x": 2, "y": 3}],
+            "nothing": [None, None, None],
+        }
+    )
+    path = tmp_path / "out.parquet"
+    with tiny_engine.iter_extract(table, Pet, output=path, **OPTIONS) as stream:
+        next(stream)
+    tiny_engine.extract(table, Pet, output=path, resume=True, **OPTIONS)
+    written = pyarrow.parquet.read_table(path)
+    assert written.select(["text", "image", "box"]).equals(table.select(["text", "image", "box"]))
+    assert written["nothing"].to_pylist() == [None, None, None]
+    assert written.column_names[4:] == ["kind", "ages", "error"]

@@ -54,6 +54,19 @@ def test_record_may_lack_one_of_text_and_image(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["", " \n", "\u200b", "\ufeff\u00a0", "\0\x85\u2028", "\u202e\u2066"]
+)
+def test_text_without_visible_characters_is_refused(text: str) -> None:
+    with pytest.raises(RecordError, match=r"is empty|no visible characters"):
+        RecordReader().read(text)
+
+
+@pytest.mark.parametrize("text", [".", "\ufeff0", "\ue000", "\U0001fae9", "\u0301"])
+def test_text_with_a_visible_character_is_read(text: str) -> None:
+    assert RecordReader().read(text).text == text
+
+
+@pytest.mark.parametrize(
     ("value", "message"),
     [
         ("none.png", "No such file"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Sequence
 from typing import Any, cast
@@ -124,7 +123,7 @@ def joined(batch: Batch, sequence: Any, model: Module, step_size: int = 7) -> No
     while not prefill.next_pass():
         pass
     assert batch.can_add(prefill.cache)
-    batch.add([sequence], prefill.cache)
+    batch.add(sequence, prefill.cache)
 
 
 def logits_of(sequence: Any) -> Any:
@@ -246,48 +245,3 @@ def test_prefill_is_independent_of_the_step_size(kind: str, prompt: int, opening
             pass
         assert not sequence.pending
         assert is_close(logits_of(sequence), cold(model, sequence.tokens))
-
-
-@pytest.mark.parametrize("pads", [False, True], ids=["", "padded"])
-@pytest.mark.parametrize("kind", TOGETHER)
-def test_copies_of_a_sequence_continue_as_the_sequence_would(kind: str, pads: bool) -> None:
-    """Copies share the row until their tokens differ, also after they replaced other sequences."""
-    model = model_of(kind)
-    draw = random.Random(kind)
-    batch = Batch(model, pads=pads)
-    other, first = (sequence_of(draw, rejects=False) for _ in range(2))
-    for sequence in (other, first):
-        sequence.stretches = [[draw.randrange(VOCABULARY)] for _ in range(30)]
-    joined(batch, other, model)
-    prefill = Prefill(first, ForwardPass(model), make_prompt_cache(model), 7)
-    while not prefill.next_pass():
-        pass
-    family = [first, *(_copied(first, draw) for _ in range(2))]
-    batch.add(family, prefill.cache)
-    for step in range(8):
-        batch.generate_step()
-        if step in (2, 5):
-            source = family[step % 3]
-            copies = [_copied(source, draw, keeps=step == 2) for _ in range(2)]
-            batch.replace(family, dict.fromkeys([source, *copies], source))
-            family = [source, *copies]
-        batch.feed()
-        for one in (other, *family):
-            assert is_close(logits_of(one), cold(model, one.tokens[: one.processed]))
-    assert len({tuple(one.tokens) for one in family}) > 1
-
-
-def _copied(
-    sequence: ScriptedSequence, draw: random.Random, *, keeps: bool = False
-) -> ScriptedSequence:
-    """Return a copy of a sequence, with other tokens later; ``keeps``: after two more tokens."""
-    twin = copy.copy(sequence)
-    twin.tokens = list(sequence.tokens)
-    twin.constraint = copy.copy(sequence.constraint)
-    cast(Any, twin.constraint).script = twin
-    stretches = [list(stretch) for stretch in sequence.stretches]
-    changed = 2 if keeps else 0
-    twin.stretches = stretches[:changed] + [
-        [draw.randrange(VOCABULARY)] for _ in stretches[changed:]
-    ]
-    return twin

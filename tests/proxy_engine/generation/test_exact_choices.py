@@ -269,7 +269,6 @@ def a_record(engine: InferenceEngine, prompt: str = "Go", **options: Any) -> Gen
         {"logprobs": 2},
         {"max_tokens": 50},
         {"presence_penalty": 1.0, "top_p": 0.9},
-        {"particles": 3},
     ],
     ids=lambda options: ",".join(options) or "plain",
 )
@@ -295,24 +294,6 @@ def test_choices_before_the_minimum_length_are_sampled_by_token(
 ) -> None:
     early = animal(tiny_engine, min_tokens=3).scored_choices
     assert all(choice.offset >= 3 for choice in early)
-
-
-def test_particles_stay_properly_weighted(tiny_engine: InferenceEngine, tiny_model: Module) -> None:
-    # The weight of every particle is the mass of all options, whichever was drawn.
-    exact = exact_animals(tiny_engine, tiny_model)
-    results = [animal(tiny_engine, particles=4, seed=n) for n in range(60)]
-    weights = [particle.log_weight for result in results for particle in result.particles]
-    assert max(weights) - min(weights) < 1e-3
-    assert chi_square_p_value([result.text for result in results], exact) > 0.01
-    end = np.arange(320) == tiny_engine.tokenizer.eos_token_id
-    prompt = tiny_engine.tokenizer.encode(str(PROMPT.content), add_special_tokens=False)
-    masses = [
-        log_mass(
-            tiny_model, prompt, tiny_engine.tokenizer.encode(name, add_special_tokens=False), end
-        )
-        for name in ANIMALS
-    ]
-    assert results[0].log_evidence == pytest.approx(np.logaddexp.reduce(masses), abs=1e-3)
 
 
 @pytest.mark.model

@@ -91,7 +91,6 @@ def test_fast_forward_leaves_the_tokenizers_own_tokens(tiny_engine: InferenceEng
         {"temperature": 0.5, "top_p": 0.6},
         {"top_k": 2, "presence_penalty": 1.5, "repetition_penalty": 1.3},
         {"min_tokens": 3, "min_p": 0.2, "logit_bias": {97: 2.0}},
-        {"max_tokens": 7, "soft_max_tokens": 2},
     ],
     ids=lambda options: ",".join(options) or "plain",
 )

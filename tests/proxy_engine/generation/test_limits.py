@@ -1,4 +1,4 @@
-"""Token limits of parts, deadlines on a clock that the tests move, and the boost of end tokens."""
+"""Token limits of parts, and deadlines on a clock that the tests move."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from proxy_engine import GenerationOptions, PartOptions
 from proxy_engine.generation import Deadline, PartLimits, SequenceSamplers
 from proxy_engine.generation import limits as limits_module
-from proxy_engine.generation.limits import end_boost
 from samplers import make_sampler
 from state_machines.root import Text
 
@@ -87,12 +84,3 @@ def test_passed_deadline_leaves_no_tokens(clock: Clock) -> None:
     assert deadline.is_over
     assert deadline.tokens_left(0) == 0
     assert deadline.tokens_left(1) == 0
-
-
-@given(soft=st.integers(1, 50), most=st.integers(1, 100), written=st.integers(0, 100))
-def test_end_boost_grows_from_zero(soft: int, most: int, written: int) -> None:
-    now, later = end_boost(written, soft, most), end_boost(written + 1, soft, most)
-    assert (now == 0) == (written < soft)
-    assert 0 <= now <= later <= 20
-    if written >= most > soft:
-        assert later == 20

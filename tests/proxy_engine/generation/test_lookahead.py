@@ -59,9 +59,7 @@ class FreeText:
 
     def sequence(self) -> GeneratedSequence:
         options = self.options
-        limits = SequenceOptions(
-            _ENDS, options.max_tokens or 1, options.min_tokens, options.soft_max_tokens
-        )
+        limits = SequenceOptions(_ENDS, options.max_tokens or 1, options.min_tokens)
         constraint = Constraint(limits, _MASKS, PartLimits({}, None, limits.max_tokens))
         prompt = [self.seed % _VOCABULARY, 1, 2]
         return GeneratedSequence(prompt, constraint, SequenceSamplers(options), masks=_MASKS)
@@ -76,7 +74,6 @@ def free_texts(draw: st.DrawFn) -> FreeText:
         {"temperature": 1.0},
         {"temperature": 1.0, "top_k": 5},
         {"temperature": 1.0, "presence_penalty": 1.0},
-        {"temperature": 1.0, "soft_max_tokens": max_tokens},
     ]
     # Mostly equal parameters, so that texts can be sampled together.
     kind = draw(st.sampled_from([kinds[1]] * 6 + kinds))
@@ -101,7 +98,7 @@ def written(texts: Sequence[FreeText], architecture: str) -> list[tuple[Any, ...
                 prefill = Prefill(sequence, forward, make_prompt_cache(model), 7)
                 while not prefill.next_pass():
                     pass
-                batch.add([sequence], prefill.cache)
+                batch.add(sequence, prefill.cache)
         if batch.sequences:
             for step in batch.generate_step():
                 assert step.error is None
@@ -151,7 +148,7 @@ def test_batch_releases_sequences_that_left(penalty: float) -> None:
     prefill = Prefill(sequence, forward, make_prompt_cache(forward.model), 7)
     while not prefill.next_pass():
         pass
-    batch.add([sequence], prefill.cache)
+    batch.add(sequence, prefill.cache)
     batch.generate_step()
     batch.remove(sequence)
     left = weakref.ref(sequence)

@@ -41,7 +41,7 @@ def test_probe_rejects_models_with_wrong_batches(architecture: str) -> None:
     assert not probe.can_decode()
     assert not probe.can_pad()
     batch = Batch(model)
-    batch.add([_row()], make_prompt_cache(model))
+    batch.add(_row(), make_prompt_cache(model))
     assert not batch.can_add(make_prompt_cache(model))
 
 
@@ -78,7 +78,7 @@ def test_probe_runs_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> Non
     probe = ModelChecks(model)
     for _ in range(2):
         batch = Batch(model, probe=probe)
-        batch.add([_row()], make_prompt_cache(model))
+        batch.add(_row(), make_prompt_cache(model))
         assert batch.can_add(make_prompt_cache(model))
         monkeypatch.setattr("proxy_engine.generation.model_checks._after_merging", None)
 

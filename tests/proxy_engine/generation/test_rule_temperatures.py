@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 import pytest
 from adversarial_drafters import KINDS
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from prefix_model import PrefixModel
 from speculation_checks import Comparison, babbling_model, complete_masks
 
 from proxy_engine import InferenceEngine, InvalidOptionError, PartOptions, generate_step
@@ -94,51 +91,6 @@ def test_rules_and_other_text_draw_independent_numbers() -> None:
     pair = [samplers.plain(place) for place in places]
     drawn = [[one(mx.zeros(1000), []).item() for _ in range(8)] for one in pair]
     assert not set(drawn[0]) & set(drawn[1])
-
-
-def test_particles_are_weighed_at_the_temperature_of_their_rule(
-    tiny_tokenizer: TokenizerWrapper,
-) -> None:
-    a, b, x = (int(tiny_tokenizer.convert_tokens_to_ids(token)) for token in "abx")
-    end = int(tiny_tokenizer.eos_token_id)
-    table = {
-        (): {a: 0.5, b: 0.2, x: 0.3},
-        (a,): {a: 0.05, b: 0.25, x: 0.7},
-        (b,): {a: 0.6, b: 0.1, x: 0.3},
-    }
-
-    def probabilities(text: tuple[int, ...]) -> dict[int, float]:
-        return table.get(text, {end: 0.6, a: 0.4})
-
-    def distribution(text: tuple[int, ...], temperature: float) -> np.ndarray:
-        logits = np.full(320, -30.0)
-        for token, share in probabilities(text).items():
-            logits[token] = math.log(share)
-        scaled = np.exp(logits / temperature)
-        return scaled / scaled.sum()
-
-    exact = sum(
-        distribution((), 1)[one] * distribution((one,), 3)[two] * distribution((one, two), 1)[end]
-        for one in (a, b)
-        for two in (a, b)
-    )
-    machine = GrammarStateMachine.from_lark("start: /[ab]/ hot\nhot[temperature=3]: /[ab]/")
-    model = PrefixModel(320, (a, b, x), 2, probabilities)
-    with InferenceEngine(model, tiny_tokenizer, batch_size=8) as engine:
-        evidence = []
-        for seed in range(40):
-            result = engine.generate(
-                "hello",
-                response_format=machine,
-                temperature=1.0,
-                particles=4,
-                seed=seed,
-                max_tokens=5,
-            )
-            assert result.log_evidence is not None
-            evidence.append(math.exp(result.log_evidence))
-    error = float(np.std(evidence)) / math.sqrt(len(evidence))
-    assert abs(np.mean(evidence) - exact) < 4 * error
 
 
 def test_functions_that_select_tokens_refuse_temperatures(

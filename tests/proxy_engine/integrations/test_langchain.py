@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import openai
 import pytest
@@ -29,7 +29,7 @@ class Person(BaseModel):
     """A person."""
 
     name: str = Field(max_length=4)
-    tags: list[str] = Field(max_length=1)
+    tags: list[Annotated[str, Field(max_length=4)]] = Field(max_length=1)
 
 
 @tool

@@ -105,15 +105,24 @@ def test_structured_output_tools_and_grammars_are_exact(client: openai.OpenAI) -
     assert (number.choices[0].message.content or "").isdigit()
 
 
-def test_answer_in_a_format_that_a_limit_ends_is_not_discarded(client: openai.OpenAI) -> None:
-    answer = client.chat.completions.parse(
-        model="", messages=HELLO, max_tokens=30, response_format=Person,
-        extra_body={"min_tokens": 9, "parts": {"structured": {"max_tokens": 1}}},
-    )  # fmt: skip
-    (choice,) = answer.choices
-    assert isinstance(choice.message.parsed, Person)
-    assert choice.finish_reason == "stop"
+def test_answer_in_a_format_that_a_limit_cut_short_is_refused_by_parse(
+    client: openai.OpenAI,
+) -> None:
+    asked: Any = {
+        "model": "", "messages": HELLO, "max_tokens": 30, "response_format": Person,
+        "extra_body": {"min_tokens": 9, "parts": {"structured": {"max_tokens": 1}}},
+    }  # fmt: skip
+    with pytest.raises(openai.LengthFinishReasonError) as caught:
+        client.chat.completions.parse(**asked)
+    (choice,) = caught.value.completion.choices
+    Person.model_validate_json(choice.message.content or "")
+    assert choice.finish_reason == "length"
     assert choice.model_extra["proxy_engine"]["cut_short"]["reason"] == "max_tokens"  # type: ignore[index]
+    with (
+        pytest.raises(openai.LengthFinishReasonError),
+        client.chat.completions.stream(**asked) as events,
+    ):
+        assert [event.type for event in events]
 
 
 def test_helpers_for_streams_return_parsed_answers(client: openai.OpenAI) -> None:

@@ -13,9 +13,9 @@ from adapters import write_adapter_of
 from mlx_vlm.trainer import get_peft_model, save_adapter
 
 from proxy_engine import InvalidOptionError
+from proxy_engine.models.kinds import whole_model
 from proxy_engine.models.load_options import LoadOptions
 from proxy_engine.models.loading import LoadedModel, load_model
-from proxy_engine.multimodal.loading import whole_model
 
 Load = Callable[[str], LoadedModel]
 Find = Callable[[str], Path]

@@ -16,8 +16,8 @@ from vision_models import VISION_ARCHITECTURES
 
 from proxy_engine import InferenceEngine, MissingExtraError, ModelFormatError
 from proxy_engine.models.files import file_problem
+from proxy_engine.models.kinds import is_multimodal
 from proxy_engine.models.loading import LoadedModel, load_model
-from proxy_engine.multimodal.loading import is_multimodal
 from proxy_engine.runtime import extras
 
 Load = Callable[[str], LoadedModel]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 import time
 import weakref
@@ -167,3 +168,30 @@ def test_error_of_a_call_is_explained() -> None:
     with pytest.raises(DistributedError):
         worker.submit(fail).result()
     worker.close()
+
+
+def test_close_waits_for_the_running_call_when_it_is_interrupted(
+    blocked: threading.Event,
+) -> None:
+    worker = Worker()
+    block(worker, blocked)
+    last = worker.submit(lambda: 1)
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    def interrupt_twice() -> None:
+        for _ in range(2):
+            time.sleep(0.05)
+            signal.pthread_kill(main_thread, signal.SIGINT)
+        time.sleep(0.05)
+        blocked.set()
+
+    # A shell's background jobs are started with the signal ignored, and the tests may be one.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the thread interrupts only the wait
+            threading.Thread(target=interrupt_twice).start()
+            worker.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert last.done()

@@ -175,7 +175,7 @@ def test_tokens_of_a_single_pass_are_processed_together() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"n": 3}, {"particles": 3}, {"exact_choices": True}, {"speculation": "off"}],
+    [{"n": 3}, {"exact_choices": True}, {"speculation": "off"}],
     ids=str,
 )
 def test_options_of_generation_hold_with_media(prompts: Prompts, options: Any) -> None:

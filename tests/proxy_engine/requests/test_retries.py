@@ -109,7 +109,7 @@ def test_streams_announce_attempts(roomy_engine: InferenceEngine) -> None:
     assert texts == [*(answer.text for answer in result.rejected), result.text]
 
     async def read() -> list[Any]:
-        stream = await roomy_engine.astream(PROMPT, Choice, max_retries=15)
+        stream = roomy_engine.astream(PROMPT, Choice, max_retries=15)
         return [event async for event in stream]
 
     again = [event for event in asyncio.run(read()) if isinstance(event, AnswerRejected)]
@@ -217,7 +217,6 @@ def test_tool_loop_runs_accepted_calls_alone(roomy_engine: InferenceEngine) -> N
     ("options", "response_format"),
     [
         ({"n": 2, "temperature": 1.0}, Never),
-        ({"particles": 2, "temperature": 1.0}, Never),
         ({}, Structured("answer", grammar=JsonSchemaStateMachine(True))),
     ],
 )

@@ -76,7 +76,7 @@ def test_request_with_a_slow_mask_can_be_cancelled(
     held.release.set()
 
 
-@pytest.mark.parametrize("options", [{}, {"n": 2}, {"particles": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"n": 2}], ids=str)
 def test_cancelling_while_masks_are_computed_is_no_error(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
@@ -113,7 +113,7 @@ def test_answer_follows_the_plan_when_masks_exceed_their_budget(
     assert 3 <= len(result.parsed) <= 4
 
 
-@pytest.mark.parametrize("options", [{}, {"particles": 3}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"n": 3}], ids=str)
 def test_error_of_slow_masks_fails_their_request_only(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:

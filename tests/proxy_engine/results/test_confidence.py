@@ -1,4 +1,4 @@
-"""Confidences by JSON Pointer: exact choices, particles, and what is not measured."""
+"""Confidences by JSON Pointer: exact choices, and what is not measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.conversation.content import ToolCall
 from proxy_engine.errors import InvalidOptionError
 from proxy_engine.results.generation import GenerationResult
-from proxy_engine.results.parts import AnswerPart, Particle, ScoredChoice, ScoredOption, Usage
+from proxy_engine.results.parts import AnswerPart, ScoredChoice, ScoredOption, Usage
 
 USAGE = Usage(1, 1, 0.0, 0.0)
 
@@ -38,7 +38,6 @@ def answer(
     parsed: Any,
     *choices: ScoredChoice,
     tool_calls: tuple[ToolCall, ...] = (),
-    particles: tuple[Particle[Any], ...] = (),
 ) -> GenerationResult[Any]:
     parts = tuple(parts)
     text = "".join(part.text for part in parts if not part.is_marker and part.name != "tool_call")
@@ -52,23 +51,11 @@ def answer(
         parts=parts,
         tool_calls=tool_calls,
         scored_choices=choices,
-        particles=particles,
     )
 
 
 def json_answer(text: str, *choices: ScoredChoice) -> GenerationResult[Any]:
     return answer([AnswerPart("structured", text, pointer="")], json.loads(text), *choices)
-
-
-def particle(value: Any, probability: float) -> Particle[Any]:
-    text = json.dumps(value)
-    return Particle(
-        text, value, 0.0, probability, parts=(AnswerPart("structured", text, pointer=""),)
-    )
-
-
-def sampled(value: Any, *particles: Particle[Any]) -> GenerationResult[Any]:
-    return dataclasses.replace(json_answer(json.dumps(value)), particles=particles)
 
 
 COLOUR = '{"colour": "red", "size": 3}'
@@ -259,63 +246,8 @@ def test_arguments_in_another_notation_have_values_but_no_exact_confidence() -> 
     assert result.confidence("/tool_calls/0/arguments/on") is None
 
 
-def test_particles_with_equal_values_count_together() -> None:
-    result = sampled(
-        {"a": 1, "b": [True]},
-        particle({"a": 1, "b": [True]}, 0.5),
-        particle({"b": [True, False], "a": 1.0}, 0.25),
-        particle({"a": True, "b": [1]}, 0.125),
-        particle({"b": [True]}, 0.125),
-    )
-    assert result.confidences() == {"": 0.5, "/a": 0.75, "/b": 0.625, "/b/0": 0.875}
-
-
-def test_exact_choices_precede_particles_for_single_values_but_not_for_containers() -> None:
-    result = dataclasses.replace(
-        json_answer(COLOUR, RED),
-        particles=(particle(json.loads(COLOUR), 0.5), particle({"colour": "red", "size": 4}, 0.5)),
-    )
-    assert result.confidences() == {"": 0.5, "/colour": 0.75, "/size": 0.5}
-
-
-def test_free_text_is_compared_as_a_whole() -> None:
-    parts = (AnswerPart("text", "Yes."),)
-    particles = (
-        Particle("Yes.", None, 0.0, 0.5, parts=parts),
-        Particle("No.", None, 0.0, 0.25, parts=(AnswerPart("text", "No."),)),
-        Particle("Yes.", None, 0.0, 0.25, parts=parts),
-    )
-    assert answer(parts, None, particles=particles).confidences() == {"": 0.75}
-    assert answer(parts, None).confidence() is None
-
-
-def test_particles_with_other_calls_differ() -> None:
-    calls = [
-        call("get", '{"unit": "c"}'),
-        call("get", '{"unit": "f"}'),
-        call("set", '{"unit": "c"}'),
-    ]
-    particles = tuple(
-        Particle(
-            "",
-            None,
-            0.0,
-            share,
-            (one,),
-            parts=tuple(call_parts(one.name, json.dumps(one.arguments))),
-        )
-        for one, share in zip(calls, (0.5, 0.25, 0.125), strict=True)
-    )
-    text = Particle("Hi", None, 0.0, 0.125, parts=(AnswerPart("text", "Hi"),))
-    result = answer(particles[0].parts, None, tool_calls=(calls[0],), particles=(*particles, text))
-    assert result.confidences() == {
-        "": 0.5,
-        "/tool_calls": 0.5,
-        "/tool_calls/0": 0.5,
-        "/tool_calls/0/name": 0.75,
-        "/tool_calls/0/arguments": 0.625,
-        "/tool_calls/0/arguments/unit": 0.625,
-    }
+def test_free_text_without_log_probabilities_has_no_confidence() -> None:
+    assert answer((AnswerPart("text", "Yes."),), None).confidence() is None
 
 
 @pytest.mark.parametrize(
@@ -359,18 +291,24 @@ VALUES = st.recursive(
 )
 
 
-@given(VALUES, st.lists(VALUES, max_size=4), st.integers(0, 100))
-def test_choice_of_whole_texts_and_particles_of_them_agree(
-    value: Any, others: list[Any], position: int
+@given(VALUES, st.lists(VALUES, max_size=4))
+def test_choice_of_whole_texts_gives_values_the_shares_of_the_texts_that_have_them(
+    value: Any, others: list[Any]
 ) -> None:
-    """The texts of the particles as options of one choice; the text before it is common to all."""
-    share = 1 / (1 + len(others))
-    sampled_result = sampled(value, *(particle(each, share) for each in (value, *others)))
-    expected = sampled_result.confidences()
-    text = json.dumps(value)
-    options = tuple(ScoredOption(json.dumps(each), share) for each in (value, *others))
-    whole = ScoredChoice(0, options, options[0])
-    assert json_answer(text, whole).confidences() == pytest.approx(expected)
+    texts = [json.dumps(each) for each in (value, *others)]
+    options = tuple(ScoredOption(text, 1 / len(texts)) for text in texts)
+    found = json_answer(texts[0], ScoredChoice(0, options, options[0])).confidences()
+    leaves = [json_answer(text)._values().leaves for text in texts]
+    for pointer, probability in found.items():
+        same = [
+            each
+            for each in leaves
+            if not any(
+                name == pointer or name.startswith(f"{pointer}/")
+                for name, _ in each.items() ^ leaves[0].items()
+            )
+        ]
+        assert probability == pytest.approx(len(same) / len(texts))
 
 
 PRICES = '{"a": "xy", "b": [12, 3]}'

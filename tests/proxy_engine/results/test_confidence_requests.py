@@ -37,37 +37,17 @@ class Lamp(BaseModel):
     level: int = Field(ge=0, le=3)
 
 
-def weighted(engine: InferenceEngine, **more: Any) -> Any:
-    return engine.generate("Lamp?", temperature=1.0, particles=4, seed=3, max_tokens=96, **more)
-
-
-def test_confidences_of_a_typed_answer_are_shares_of_its_particles(
+def test_parts_of_a_composition_have_the_probabilities_of_their_choices(
     roomy_engine: InferenceEngine,
 ) -> None:
-    result = weighted(roomy_engine, response_format=Lamp)
-    answers = [(json.loads(one.text), one.probability) for one in result.particles]
-    own = json.loads(result.text)
-    expected = {
-        "": sum(share for answer, share in answers if answer == own),
-        "/on": sum(share for answer, share in answers if answer["on"] is own["on"]),
-        "/level": sum(share for answer, share in answers if answer["level"] == own["level"]),
-    }
-    assert result.confidences() == pytest.approx(expected)
-    assert result.confidence("/on") == pytest.approx(expected["/on"])
-
-
-def test_parts_of_a_composition_are_compared_by_name(roomy_engine: InferenceEngine) -> None:
     answer = Series(
         Structured("word", grammar=ChoiceStateMachine(["cat", "catfish", "dog"])),
         Marker("word", ": "),
         Structured("flag", grammar=JsonSchemaStateMachine({"type": "boolean"}), reader=json.loads),
     )
-    result = weighted(roomy_engine, response_format=answer)
-    found = result.confidences()
-    for name in ("word", "flag"):
-        same = [one for one in result.particles if one.parsed[name] == result.parsed[name]]
-        assert found[f"/{name}"] == pytest.approx(sum(one.probability for one in same))
-    exact = weighted(roomy_engine, response_format=answer, exact_choices=True)
+    exact = roomy_engine.generate(
+        "Lamp?", answer, exact_choices=True, temperature=1.0, seed=3, max_tokens=96
+    )
     shares = [choice.chosen.probability for choice in exact.scored_choices]
     assert [exact.confidence(f"/{name}") for name in ("word", "flag")] == pytest.approx(shares)
 

@@ -1,21 +1,15 @@
-"""MLX's backends on Linux: none, one that cannot be loaded, several; OpenBLAS in front of the CPU's."""
+"""MLX's backends on Linux: none, one that cannot be loaded, several."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
 import subprocess
 import sys
 import warnings
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from proxy_engine import MissingExtraError
-from proxy_engine.models.loading import load_model
-from proxy_engine.runtime import backends, blas
 from proxy_engine.runtime.backends import installed_backends, requires_backend
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="MLX has backends on Linux only")
@@ -113,71 +107,3 @@ assert main(["extract", "--schema", "absent.json", "absent.txt"]) == 2
     )
     assert result.stdout.split() == ["InferenceEngine", "generate_step"]
     assert "proxy-engine[cpu]" in result.stderr
-
-
-def output(program: str, *arguments: str) -> list[str]:
-    """Run a program without a BLAS that is preloaded; the lines of standard output."""
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    command = [sys.executable, "-c", program, *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return run.stdout.splitlines()
-
-
-needs_openblas = pytest.mark.skipif(
-    not (importlib.util.find_spec("scipy_openblas32") and shutil.which("cc")),
-    reason="OpenBLAS comes with the extra cpu on Linux; the function that calls it is compiled",
-)
-
-
-@needs_openblas
-def test_mlx_multiplies_with_openblas_of_the_extra_unless_it_was_imported_before(
-    tmp_path: Path,
-) -> None:
-    program = """
-import ctypes, sys
-from pathlib import Path
-from proxy_engine.runtime import backends
-backends._SGEMM = Path(sys.argv[1])
-if sys.argv[2] == "late":
-    import mlx.core
-with backends.requires_backend():
-    import mlx.core as mx
-print(backends.is_blas_in_front())
-mx.set_default_device(mx.cpu)
-a = mx.arange(12.0).reshape(3, 4)
-print((a @ a.T).tolist())
-if backends.is_blas_in_front():
-    # MLX calls the function that is in front: another one there is called as well.
-    called = ctypes.CFUNCTYPE(None)(lambda: print("called"))
-    address = ctypes.cast(called, ctypes.c_void_p)
-    ctypes.c_void_p.in_dll(ctypes.CDLL(None), "proxy_engine_sgemm").value = address.value
-    mx.eval(a @ a.T)
-"""
-    library = tmp_path / "sgemm.so"
-    source = Path(__file__).parents[3] / "proxy_engine" / "runtime" / "sgemm.c"
-    command = ["cc", "-O2", "-fPIC", "-shared", "-nostdlib", "-o", str(library), str(source)]
-    subprocess.run(command, check=True)
-    product = "[[14.0, 38.0, 62.0], [38.0, 126.0, 214.0], [62.0, 214.0, 366.0]]"
-    assert output(program, str(library), "early") == ["True", product, "called"]
-    assert output(program, str(library), "late") == ["False", product]
-
-
-@linux_only
-def test_reference_blas_is_announced_once_with_the_remedy(
-    tmp_path: Path, tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blas, "is_blas_in_front", lambda: False)
-    monkeypatch.setattr(blas, "_announced", Event())
-    announced: list[str] = []
-    for _ in range(2):
-        load_model(tiny_model_directory, announced.append)
-    (line,) = announced
-    assert (
-        line
-        == f"MLX runs on the CPU with its slow reference BLAS; faster: {backends.blas_remedy()}"
-    )
-    monkeypatch.setattr(backends, "_SGEMM", tmp_path)
-    monkeypatch.setitem(sys.modules, "scipy_openblas32", None)
-    assert backends.blas_remedy() == "`pip install scipy-openblas32`"
-    monkeypatch.setattr(backends, "_SGEMM", tmp_path / "not-compiled")
-    assert "LD_PRELOAD" in backends.blas_remedy()

@@ -215,10 +215,10 @@ def test_reasoning_is_reasoning_content(client: openai.OpenAI) -> None:
     assert streamed == message.reasoning_content
 
 
-def test_draft_is_reasoning_content(client: openai.OpenAI) -> None:
+def test_freeform_answer_is_reasoning_content(client: openai.OpenAI) -> None:
     given: dict[str, Any] = {
         "extra_body": {
-            "draft_first": {"max_tokens": 8, "instruction": "J"},
+            "freeform_first": {"max_tokens": 8, "instruction": "J"},
             "choice": ["yes", "no"],
         },
         "max_tokens": 60,
@@ -246,12 +246,12 @@ def test_draft_is_reasoning_content(client: openai.OpenAI) -> None:
         ("/api/chat", {"messages": HELLO, "stream": False, "options": {"num_predict": 60}}),
     ],
 )
-def test_other_endpoints_with_messages_take_drafts(
+def test_other_endpoints_with_messages_take_freeform_first(
     client: openai.OpenAI, path: str, body: dict[str, Any]
 ) -> None:
-    draft = {"max_tokens": 8, "instruction": "J"}
+    freeform = {"max_tokens": 8, "instruction": "J"}
     model = client.models.list().data[0].id
-    content = {"model": model, "choice": ["yes", "no"], "draft_first": draft, **body}
+    content = {"model": model, "choice": ["yes", "no"], "freeform_first": freeform, **body}
     base = str(client.base_url).removesuffix("/v1/")
     answer = httpx.post(f"{base}{path}", json=content, timeout=60)
     assert answer.status_code == 200, answer.text
@@ -445,11 +445,8 @@ def test_drafts_save_passes_and_change_no_answer(client: openai.OpenAI) -> None:
     assert on["forward_passes"] < off["forward_passes"] < off["completion_tokens"]
 
 
-@pytest.mark.parametrize("asked", [{"exact_choices": True}, {"particles": 3}])
-def test_confidence_of_the_content_is_in_the_last_chunk(
-    client: openai.OpenAI, asked: dict[str, Any]
-) -> None:
-    more = {**asked, "include_confidence": True, "choice": ["yes sir", "no sir"]}
+def test_confidence_of_the_content_is_in_the_last_chunk(client: openai.OpenAI) -> None:
+    more = {"exact_choices": True, "include_confidence": True, "choice": ["yes sir", "no sir"]}
     *_, last = chat(client, extra_body=more, max_tokens=40, stream=True)
     (found,) = last.choices[0].proxy_engine["confidence"].items()
     assert found[0] == ""

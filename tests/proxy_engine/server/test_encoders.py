@@ -17,6 +17,7 @@ from live_server import serving_engine
 
 from proxy_engine import (
     AnswerPart,
+    CutShort,
     Finished,
     GenerationResult,
     InferenceEngine,
@@ -348,39 +349,79 @@ def test_confidences_are_in_choices_if_requested(tiny_engine: InferenceEngine) -
             )
 
 
+SCHEMA: Any = {"type": "object"}
+FORMS: dict[str, dict[str, Any]] = {
+    "v1/chat/completions": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
+    },
+    "v1/completions": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
+    },
+    "v1/responses": {"text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA}}},
+    "v1/messages": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+    "api/chat": {"format": SCHEMA},
+}
+CUT = {"reason": "max_tokens", "pointer": "/ok"}
+
+
+def member(reply: Any, path: str) -> Any:
+    """The member of a reply at a path; ``None`` if it has none."""
+    for name in path.split("."):
+        if isinstance(reply, list):
+            reply = reply[int(name)] if reply else None
+        else:
+            reply = (reply or {}).get(name)
+    return reply
+
+
+def frames(text: str) -> list[Any]:
+    lines = [line.removeprefix("data: ") for line in text.splitlines()]
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+@pytest.mark.parametrize("has_calls", [False, True])
 @pytest.mark.parametrize(
-    ("path", "form", "field", "whole", "limited"),
+    ("path", "whole", "streamed", "limited"),
     [
-        ("v1/chat/completions", "response_format", "choices.0.finish_reason", "stop", "length"),
-        ("v1/completions", "response_format", "choices.0.finish_reason", "stop", "length"),
-        ("v1/responses", "text", "status", "completed", "incomplete"),
-        ("v1/messages", "output_config", "stop_reason", "end_turn", "max_tokens"),
-        ("api/chat", "format", "done_reason", "stop", "length"),
+        ("v1/chat/completions", "choices.0.finish_reason", "choices.0.finish_reason", "length"),
+        ("v1/completions", "choices.0.finish_reason", "choices.0.finish_reason", "length"),
+        ("v1/responses", "status", "response.status", "incomplete"),
+        (
+            "v1/responses",
+            "incomplete_details.reason",
+            "response.incomplete_details.reason",
+            "max_output_tokens",
+        ),
+        ("v1/messages", "stop_reason", "delta.stop_reason", "max_tokens"),
+        ("api/chat", "done_reason", "done_reason", "length"),
     ],
 )
-def test_answer_in_a_format_is_completed_by_a_limit(
-    tiny_engine: InferenceEngine, path: str, form: str, field: str, whole: str, limited: str
+def test_answer_that_a_limit_cut_short_says_so_whatever_its_format(
+    tiny_engine: InferenceEngine,
+    path: str,
+    whole: str,
+    streamed: str,
+    limited: str,
+    has_calls: bool,
 ) -> None:
-    schema: Any = {"type": "object"}
-    forms: dict[str, Any] = {
-        "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
-        "text": {"format": {"type": "json_schema", "name": "a", "schema": schema}},
-        "output_config": {"format": {"type": "json_schema", "schema": schema}},
-        "format": schema,
-    }
-    turns = [{"role": "user", "content": "a"}]
     prompt = {"v1/completions": {"prompt": "a"}, "v1/responses": {"input": "a"}}
-    ended = Finished(result=replace(CONFIDENT, finish_reason="length"))
+    last, cut = CONFIDENT, CutShort("/ok", "max_tokens")
+    if has_calls:
+        last = replace(CONFIDENT, tool_calls=(ToolCall("c0", "add", {}),), text="", parts=())
+    ended = Finished(result=replace(last, finish_reason="length", cut_short=cut))
     with scripted(tiny_engine, [*CONFIDENT_EVENTS[:-1], ended]) as live:
-        for more, expected in (({form: forms[form]}, whole), ({}, limited)):
-            body = {"model": "SmolLM2-135M-Instruct", "stream": False, **more}
-            body |= prompt.get(path, {"messages": turns})
+        for form in (FORMS[path], {}):
+            body = {"model": "SmolLM2-135M-Instruct", "stream": False, **form}
+            body |= prompt.get(path, {"messages": [{"role": "user", "content": "a"}]})
             if path == "v1/messages":
                 body["max_tokens"] = 9
-            reply = httpx.post(f"{live.url}/{path}", json=body).json()
-            for name in field.split("."):
-                reply = reply[int(name) if name.isdigit() else name]
-            assert reply == expected
+            url = f"{live.url}/{path}"
+            reply = httpx.post(url, json=body).json()
+            assert member(reply, whole) == limited
+            sent = frames(httpx.post(url, json={**body, "stream": True}).text)
+            assert [found for frame in sent if (found := member(frame, streamed))][-1] == limited
+            assert json.dumps({"cut_short": CUT}) in json.dumps(reply)
+            assert json.dumps({"cut_short": CUT}) in json.dumps(sent)
 
 
 def test_confidences_are_in_responses_if_requested(tiny_engine: InferenceEngine) -> None:
@@ -388,8 +429,6 @@ def test_confidences_are_in_responses_if_requested(tiny_engine: InferenceEngine)
         client = live.client()
         whole = respond(client, **ASKED)
         assert whole.model_extra["proxy_engine"] == EXTENSION
-        stored = client.responses.retrieve(whole.id)
-        assert (stored.model_extra or {})["proxy_engine"] == EXTENSION
         *events, last = respond(client, stream=True, **ASKED)
         assert last.response.model_extra["proxy_engine"] == EXTENSION
         assert all("confidence" not in event.model_dump_json() for event in events)

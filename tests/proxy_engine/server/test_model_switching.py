@@ -40,7 +40,6 @@ def test_answers_name_the_model_as_the_request_does(models: Path) -> None:
                 limit = "max_output_tokens" if path == "responses" else "max_tokens"
                 reply = http.post(f"/v1/{path}", json={**body, **more, limit: 3}).json()
                 assert reply["model"] == shown, path
-        assert http.get(f"/v1/responses/{reply['id']}").json()["model"] == "one"
         body = {"model": "gpt-4o", "prompt": "Hello", "max_tokens": 2, "stream": True}
         events = http.post("/v1/completions", json=body).text.splitlines()
         chunks = [json.loads(event[len("data: ") :]) for event in events if "{" in event]

@@ -11,6 +11,7 @@ import pytest
 from live_server import Live, serving_engine
 
 from proxy_engine import InferenceEngine
+from proxy_engine.options.generation import FORMER_OPTIONS
 from proxy_engine.server.endpoints.choices import ChatRequest
 from proxy_engine.server.schemas.request_model import as_number
 from proxy_engine.server.unknown_fields import HEADER
@@ -104,6 +105,16 @@ def test_null_stands_for_a_missing_field(live: Live, more: dict[str, Any]) -> No
 def test_constraint_that_asks_for_nothing_is_ignored(live: Live, value: Any) -> None:
     reply = post(live, "completions", tools=value)
     assert (reply.status_code, reply.headers[HEADER]) == (200, "tools")
+
+
+@pytest.mark.parametrize("name", FORMER_OPTIONS)
+def test_former_option_is_refused_with_what_takes_its_place(
+    live: Live, strict: Live, name: str
+) -> None:
+    for server in (live, strict):
+        reply = post(server, "chat/completions", **{name: 5})
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)
+        assert FORMER_OPTIONS[name] in reply.json()["error"]["message"]
 
 
 def test_empty_name_is_listed(live: Live) -> None:

@@ -14,6 +14,7 @@ import pydantic
 import pytest
 
 from proxy_engine import (
+    CutShort,
     FileContent,
     ImageContent,
     Interaction,
@@ -36,6 +37,7 @@ class Answered:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str = ""
     finish_reason: str = "stop"
+    cut_short: CutShort | None = None
 
     def to_interaction(self) -> Interaction:
         return Interaction(
@@ -204,6 +206,34 @@ def test_cancelled_answer_runs_no_tools(is_async: bool) -> None:
     done = run(Script([cancelled]), "?", [add], is_async=is_async)
     assert len(done.conversation) == 2
     assert [pending.name for pending in done.pending] == ["add"]
+
+
+@both
+@pytest.mark.parametrize(
+    ("pointer", "complete"),
+    [("/tool_calls/1/arguments/x", 1), ("/tool_calls/0", 0), ("/tool_calls/1/name", 1), ("", 0)],
+)
+def test_call_that_a_limit_cut_short_is_not_run(
+    is_async: bool, pointer: str, complete: int
+) -> None:
+    runs: list[int] = []
+
+    def pay(x: int) -> str:
+        runs.append(x)
+        return "paid"
+
+    calls = [ToolCall(str(x), "own" if x == 2 else "pay", {"x": x}) for x in range(3)]
+    cut = Answered("", calls, finish_reason="length", cut_short=CutShort(pointer, "max_tokens"))
+    # The same call is the model's own later.
+    script = Script([cut, call("pay", x=1), Answered("Done.")])
+    done = run(script, "?", [pay, Tool("own")], is_async=is_async)
+    assert runs == [*range(complete), 1]
+    results = [turn for turn in done.conversation if turn.role.value == "tool"]
+    assert [turn.metadata.get("is_error", False) for turn in results] == [
+        *[False] * complete, *[True] * (3 - complete), False
+    ]  # fmt: skip
+    assert "cut short" in json.loads(results[complete].text)["error"]
+    assert (done.result.text, done.pending) == ("Done.", ())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tiny_parakeet import CTC_CONFIG
 from tiny_whisper import DIMENSIONS, tiny_whisper_weights, write_tiny_processor, write_tiny_whisper
 
 from proxy_engine import InferenceEngine, InvalidOptionError, MissingExtraError, ModelFormatError
-from proxy_engine.transcription.loading import is_speech_model
+from proxy_engine.models.kinds import is_speech_model
 
 SHORT = speech_file()
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy_engine import InvalidOptionError
-from proxy_engine.engine.spoken import SpokenStateMachine
+from proxy_engine.transcription.spoken import SpokenStateMachine
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, RegexStateMachine
 
 PHONE = RegexStateMachine(r"\d{3}-\d{4}")

@@ -175,29 +175,6 @@ def test_rejected_token_leaves_the_guard_unchanged() -> None:
     assert guard.left == 30
 
 
-def test_closer_tokens_lead_to_the_end() -> None:
-    machine = JsonSchemaStateMachine({"type": "array", "items": {"type": "string"}})
-    guard = Guard(machine.matcher(VOCABULARY), 40)
-    written = 0
-    while not guard.matcher.is_accepting:
-        needed = guard.needed
-        allowed = guard.matcher.allowed_tokens()
-        nearer = guard.closer_tokens(allowed)
-        assert allowed[nearer].all()
-        for token_id in nearer.tolist():
-            state = guard.matcher.state.compute_word_derivative(
-                VOCABULARY.token_bytes[token_id] or b""
-            )
-            assert COMPLETION.length(state) < needed or token_id == guard.plan.tokens[0]
-        guard.advance(int(nearer[-1]))
-        written += 1
-    assert (
-        set(guard.closer_tokens(guard.matcher.allowed_tokens()).tolist())
-        == VOCABULARY.end_token_ids
-    )
-    assert written <= 3
-
-
 def test_guard_follows_a_searched_plan() -> None:
     """The shortest text takes fewer tokens than the first one found."""
     forms: list[bytes | None] = [bytes((byte,)) for byte in range(256)]
@@ -241,7 +218,6 @@ def test_guard_follows_its_plan_where_no_other_is_found(monkeypatch: pytest.Monk
         assert accepted == [guard.plan.tokens[0]]
         mask = guard.mask(allowed, exact=True)
         assert np.flatnonzero(mask).tolist() == accepted
-        assert guard.closer_tokens(allowed).tolist() == accepted
         state = guard.matcher.state
         for token_id in np.flatnonzero(allowed).tolist():
             if token_id not in accepted:

@@ -167,13 +167,6 @@ def test_run_without_speculation_asks_no_drafter(engine: InferenceEngine) -> Non
         engine.generate("hello", max_tokens=9, speculation="off")
 
 
-def test_particles_are_not_drafted(engine: InferenceEngine) -> None:
-    options = {"response_format": RECORD, "temperature": 1.0, "seed": 3}
-    with InferenceEngine(engine._core.loaded.model, engine.tokenizer, batch_size=4) as own:
-        compared = Comparison(own, "hello", particles=4, **options)
-        assert compared.run("right").usage.drafted_tokens == 0
-
-
 def test_error_behind_a_proposed_token_fails_the_request(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

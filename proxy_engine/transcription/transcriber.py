@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +19,20 @@ from ..media.audio import AudioSource, LoadedAudio, load_audio
 from ..requests.request import Request
 from ..results.generation import GenerationResult
 from ..results.parts import Usage
-from ..transcription.options import OnSeconds, TranscriptionOptions
-from ..transcription.results import DecodingCancelledError, Segments, Transcript, TranscriptSegment
-from .arguments import RequestArguments, TranscriptionArguments
-from .core import EngineCore
+from .options import OnSeconds, TranscriptionArguments, TranscriptionOptions
+from .results import (
+    DecodingCancelledError,
+    Segments,
+    Transcript,
+    TranscriptSegment,
+    TranscriptStream,
+)
 from .spoken import Spoken, SpokenText
 
 if TYPE_CHECKING:
-    from ..transcription.parakeet import Parakeet
-    from ..transcription.whisper import Whisper
+    from ..engine.core import EngineCore
+    from .parakeet import Parakeet
+    from .whisper import Whisper
 
 Audio: TypeAlias = AudioSource | npt.NDArray[Any]
 """A recording: a path, the content of a file, ``AudioContent``, an array with its sample rate in
@@ -46,8 +52,55 @@ _MAX_BYTES_PER_SECOND = 25
 def transcribe(
     core: EngineCore,
     audio: Audio,
+    response_format: Any = None,
+    **arguments: Unpack[TranscriptionArguments],
+) -> Transcript[Any]:
+    """Transcribe a recording: ``InferenceEngine.transcribe`` as a function.
+
+    Args:
+        core: The components of an engine with a speech model.
+        audio: As in ``InferenceEngine.transcribe``, as are the other arguments.
+        response_format: The response format.
+    """
+    return transcribe_stream(core, audio, response_format, **arguments).result()
+
+
+def transcribe_stream(
+    core: EngineCore,
+    audio: Audio,
+    response_format: Any = None,
+    **arguments: Unpack[TranscriptionArguments],
+) -> TranscriptStream[Any]:
+    """:func:`transcribe` as a stream of segments, which are computed when they are read."""
+    cancelled = threading.Event()
+    segments = _segments(core, audio, response_format, arguments, cancelled)
+    return TranscriptStream(segments, cancelled.set)
+
+
+async def atranscribe(
+    core: EngineCore,
+    audio: Audio,
+    response_format: Any = None,
+    **arguments: Unpack[TranscriptionArguments],
+) -> Transcript[Any]:
+    """:func:`transcribe` for event loops. Cancelling the task stops the transcription."""
+    cancelled = threading.Event()
+
+    def run() -> Transcript[Any]:
+        segments = _segments(core, audio, response_format, arguments, cancelled)
+        return TranscriptStream[Any](segments, cancelled.set).result()
+
+    try:
+        return await asyncio.get_running_loop().run_in_executor(core.threads, run)
+    finally:
+        cancelled.set()
+
+
+def _segments(
+    core: EngineCore,
+    audio: Audio,
     response_format: Any,
-    arguments: TranscriptionArguments,
+    arguments: Mapping[str, Any],
     cancelled: threading.Event,
 ) -> Segments:
     """Check the arguments, and return the segments, which are computed when they are read.
@@ -68,7 +121,7 @@ def transcribe(
             task.
         ProxyError: The response format is invalid; see :meth:`InferenceEngine.generate`.
     """
-    from ..transcription.parakeet import Parakeet  # noqa: PLC0415 - slow to import.
+    from .parakeet import Parakeet  # noqa: PLC0415 - slow to import.
 
     values: dict[str, Any] = dict(arguments)
     on_progress = values.pop("on_progress", None)
@@ -144,7 +197,7 @@ class _Transcription:
         tokens = self.core.run_in_turn(
             lambda: whisper.prompt_tokens(known, options.task, options.prompt)
         )
-        arguments = RequestArguments(temperature=options.temperatures[0], seed=options.seed)
+        arguments: Any = {"temperature": options.temperatures[0], "seed": options.seed}
         spoken = Spoken(
             response_format, options.lead_in, _MAX_BYTES_PER_SECOND * math.ceil(duration)
         )
@@ -154,7 +207,7 @@ class _Transcription:
 
     def in_windows(self, whisper: Whisper) -> Segments:
         """Transcribe window by window, without constraints."""
-        from ..transcription.windows import WindowLoop  # noqa: PLC0415 - imports mlx-audio.
+        from .windows import WindowLoop  # noqa: PLC0415 - imports mlx-audio.
 
         worker, recording = self.core.worker, self.recording
 
@@ -213,7 +266,7 @@ class _Transcription:
 
     def constrained(self, whisper: Whisper, language: str | None, request: Request) -> Segments:
         """Transcribe one window in the engine's loop, under the masks of the response format."""
-        from ..transcription.whisper import encode_recording  # noqa: PLC0415 - mlx-audio.
+        from .whisper import encode_recording  # noqa: PLC0415 - mlx-audio.
 
         recording, options = self.recording, self.options
         encoded = self.core.run_in_turn(

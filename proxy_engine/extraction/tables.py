@@ -1,0 +1,483 @@
+"""Tables: frames of any library as records and results, and the types of their columns.
+
+Frames are read by narwhals, and columns are made by pyarrow. No library is imported unless the
+caller passes a frame, or asks for one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import InvalidOptionError
+from ..runtime.extras import import_extra
+from .answer_format import OTHERS, AnswerFormat
+from .details import RESULT
+from .json_values import encode, in_utf8, jsonable
+from .schemas import definition
+
+_MAX_FIELDS = 256
+_MAX_REFERENCES = 8
+_MAX_EXACT = 1 << 53
+_BATCH_ROWS = 1_000
+
+
+def import_arrow(module: str = "pyarrow") -> Any:
+    """Import pyarrow, or a module of it.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    return import_extra("frames", module, purpose="The table")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame of the caller.
+
+    Attributes:
+        data: The frame.
+        columns: The names of its columns; ``None`` if they are not known.
+        table: The frame in narwhals; ``None`` for a dataset of Hugging Face.
+        is_streamed: Whether it can be read only once, and its length is not known.
+    """
+
+    data: Any
+    columns: tuple[str, ...] | None
+    table: Any = None
+    is_streamed: bool = False
+
+    @property
+    def library(self) -> str:
+        """The name of its library."""
+        return "datasets" if self.table is None else str(self.table.implementation.value)
+
+    def count(self) -> int | None:
+        """Return the number of rows, if it is known."""
+        return None if self.is_streamed else len(self.data)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows."""
+        if self.table is None:
+            yield from self.data
+            return
+        names = self.columns or ()
+        for row in self.table.iter_rows(named=False, buffer_size=_BATCH_ROWS):
+            yield dict(zip(names, row, strict=True))
+
+    def tables(self) -> list[Any] | None:
+        """Return the rows as tables of pyarrow; ``None`` for rows that pyarrow has no types of."""
+        arrow = import_arrow()
+        if self.is_streamed:
+            return None
+        if self.table is None:
+            return [self.data.with_format("arrow")[:]]
+        try:
+            # The index of pandas is left out.
+            return [
+                self.table.to_arrow().select(list(self.columns or ())).replace_schema_metadata()
+            ]
+        except (arrow.ArrowException, TypeError, ValueError):
+            return None
+
+    def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, Any]) -> Any:
+        """Return a frame of the same library with further columns; this one is unchanged.
+
+        Args:
+            columns: The columns.
+            types: The types of columns that do not depend on the values.
+        """
+        added = make_frame(self.library, columns, types)
+        if self.table is None:
+            datasets = import_extra("frames", "datasets", purpose="The frame")
+            return datasets.concatenate_datasets([self.data, added], axis=1)
+        if hasattr(self.data, "index"):
+            added.index = self.data.index
+        narwhals = _narwhals()
+        frames = [self.table, narwhals.from_native(added)]
+        return narwhals.concat(frames, how="horizontal").to_native()
+
+
+def as_frame(records: Any) -> Frame | None:
+    """Return a frame of a known library; ``None`` for other records.
+
+    Raises:
+        InvalidOptionError: The frame is lazy, or has two columns of a name.
+        MissingExtraError: narwhals, which reads frames, is not installed.
+    """
+    if _is_dataset(records, "Dataset"):
+        return Frame(records, tuple(records.column_names))
+    if _is_dataset(records, "IterableDataset"):
+        names = records.column_names
+        return Frame(records, None if names is None else tuple(names), is_streamed=True)
+    if _is_dataset(records, "DatasetDict") or _is_dataset(records, "IterableDatasetDict"):
+        raise InvalidOptionError(
+            f"records should not be the splits {sorted(records)}",
+            option="records",
+            hint=f"Give one split, such as records[{sorted(records)[0]!r}].",
+        )
+    if not (hasattr(records, "__arrow_c_stream__") or hasattr(records, "collect_schema")):
+        return None
+    narwhals = _narwhals()
+    if type(records).__name__ == "RecordBatch":
+        records = import_arrow().table(records)
+    try:
+        table = narwhals.from_native(records, pass_through=True)
+    except narwhals.exceptions.DuplicateError as error:
+        raise InvalidOptionError(
+            f"the frame has several columns of the name {list(records.columns)}",
+            option="records",
+            hint="Rename them.",
+        ) from error
+    if isinstance(table, narwhals.LazyFrame):
+        raise InvalidOptionError(
+            f"records should not be a {type(records).__name__}, which is lazy",
+            option="records",
+            hint="Call its collect().",
+        )
+    if not isinstance(table, narwhals.DataFrame):
+        return None
+    return Frame(records, tuple(map(str, table.columns)), table)
+
+
+def make_frame(
+    library: str,
+    columns: Mapping[str, Sequence[Any]],
+    types: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """Return a frame with columns of plain values.
+
+    Args:
+        library: The library of the frame.
+        columns: The columns.
+        types: The types of columns that do not depend on the values.
+
+    Raises:
+        MissingExtraError: The library is not installed.
+    """
+    module = import_extra("frames", library, purpose="The frame")
+    if library == "pandas":
+        return module.DataFrame(
+            {name: _series(module, values, types.get(name)) for name, values in columns.items()}
+        )
+    table = make_table(columns, types)
+    if library == "pyarrow":
+        return table
+    if library == "datasets":
+        return module.Dataset(table)
+    return _narwhals().from_arrow(table, backend=library).to_native()
+
+
+def make_table(
+    columns: Mapping[str, Sequence[Any]], types: Mapping[str, Any] = MappingProxyType({})
+) -> Any:
+    """Return a ``pyarrow.Table`` with columns of plain values; arguments as :func:`make_frame`."""
+    found = {}
+    for name, values in columns.items():
+        column = Column(*([types[name]] if name in types else []))
+        column.learn(values)
+        found[name] = column.array(values)
+    return import_arrow().table(found)
+
+
+def _narwhals() -> Any:
+    return import_extra("frames", "narwhals", purpose="The frame")
+
+
+def _is_dataset(value: Any, name: str) -> bool:
+    # A value can be of a library only if the library is loaded.
+    kind = getattr(sys.modules.get("datasets"), name, None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+_NULLABLE = {"bool": "boolean", "int64": "Int64", "double": "Float64", "string": None}
+"""Types of pandas. Nullable: an error leaves a gap, which makes integers floats in other types.
+
+``None`` is the library's own default for texts, which differs between its versions.
+"""
+
+
+def _series(pandas: Any, values: Sequence[Any], kind: str | None) -> Any:
+    column = Column(kind)
+    column.learn(values)
+    is_text = all(isinstance(value, str | None) for value in values)
+    name = str(column.type) if is_text or str(column.type) != "string" else "json"
+    try:
+        return pandas.Series(list(values), dtype=_NULLABLE.get(name, object))
+    except UnicodeEncodeError:
+        # Lone surrogates, which the library's type of texts cannot have.
+        return pandas.Series(list(values), dtype=object)
+
+
+_ALIASES = {"integer": "int64", "number": "float64", "string": "string"}
+
+
+class Column:
+    """The type of a column, which is learned from all of its values.
+
+    Values without a common type are written as texts with JSON, as are objects with more than some
+    hundred members. Dates and decimals inside of lists and objects are texts.
+
+    Args:
+        kind: The type, if it does not depend on the values: a type of pyarrow, or ``"integer"``,
+            ``"number"`` or ``"string"``.
+    """
+
+    def __init__(self, kind: Any = None) -> None:
+        self._arrow = import_arrow()
+        self._is_known = kind is not None
+        # `None` for values without a common type.
+        self._type = self._arrow.null()
+        self._classes: set[type] = set()
+        self._has_large_integers = False
+        if kind is not None:
+            self._type = self._arrow.type_for_alias(_ALIASES.get(kind, kind))
+
+    @property
+    def type(self) -> Any:
+        """The type of pyarrow."""
+        return self._arrow.string() if self._is_json() else stored_type(self._type)
+
+    def _is_json(self) -> bool:
+        kind = self._type
+        if kind is None or not _is_storable(kind):
+            return True
+        # Floating-point numbers would round them.
+        return self._has_large_integers and _has_nested(kind, self._arrow.float64())
+
+    def learn(self, values: Iterable[Any]) -> None:
+        """Take values into account: plain ones, as ``AnswerFormat.plain`` returns them."""
+        if self._is_known or self._type is None:
+            return
+        cells = list(map(_cell, values))
+        self._classes |= {type(cell) for cell in cells if cell is not None}
+        self._has_large_integers |= any(_has_large_integer(cell) for cell in cells)
+        # pyarrow would take a time for a date, and a text for bytes.
+        if len(self._classes) > 1 and self._classes != {int, float}:
+            self._type = None
+        else:
+            self._type = common_type(self._type, _inferred(self._numbers(cells)))
+
+    def array(self, values: Iterable[Any]) -> Any:
+        """Return values that were learned as an array of pyarrow."""
+        cells = self._numbers(map(_cell, values))
+        if self._is_json():
+            cells = [None if cell is None else encode(jsonable(cell)) for cell in cells]
+        return self._arrow.array(cells, self.type)
+
+    def _numbers(self, cells: Iterable[Any]) -> list[Any]:
+        if float not in self._classes or self._type is None:
+            return list(cells)
+        return [float(cell) if type(cell) is int else cell for cell in cells]
+
+
+def _cell(value: Any) -> Any:
+    return jsonable(value) if isinstance(value, list | Mapping) else value
+
+
+def _has_large_integer(value: Any, *, is_nested: bool = False) -> bool:
+    if isinstance(value, list | dict):
+        members = value if isinstance(value, list) else value.values()
+        return any(_has_large_integer(member, is_nested=True) for member in members)
+    return is_nested and type(value) is int and abs(value) > _MAX_EXACT
+
+
+def _inferred(cells: Sequence[Any]) -> Any:
+    """Return the type that pyarrow infers; ``None`` for values without a common one."""
+    arrow = import_arrow()
+    try:
+        return arrow.array(cells).type
+    except (arrow.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _members(kind: Any) -> list[Any]:
+    return [kind.field(index).type for index in range(kind.num_fields)]
+
+
+def _has_nested(kind: Any, member: Any) -> bool:
+    return any(inner == member or _has_nested(inner, member) for inner in _members(kind))
+
+
+def _is_storable(kind: Any) -> bool:
+    """Whether files of columns can have a type: they have no objects without members."""
+    if import_arrow().types.is_struct(kind) and not 0 < kind.num_fields <= _MAX_FIELDS:
+        return False
+    return all(map(_is_storable, _members(kind)))
+
+
+def stored_type(kind: Any) -> Any:
+    """Return a type with texts in place of nulls: other programs read few columns of nulls."""
+    arrow = import_arrow()
+    if arrow.types.is_struct(kind):
+        return arrow.struct([(member.name, stored_type(member.type)) for member in kind])
+    if arrow.types.is_list(kind):
+        return arrow.list_(stored_type(kind.value_type))
+    return arrow.string() if arrow.types.is_null(kind) else kind
+
+
+def common_type(first: Any, second: Any) -> Any:
+    """Return the type that values of two types have in common; ``None`` without one."""
+    arrow = import_arrow()
+    if first is None or second is None:
+        return None
+    schemas = [arrow.schema([("column", kind)]) for kind in (first, second)]
+    try:
+        return arrow.unify_schemas(schemas, promote_options="permissive").field("column").type
+    except arrow.ArrowException:
+        return None
+
+
+def answer_types(answers: AnswerFormat) -> dict[str, Any]:
+    """Return the type of each column of the answers, by their schema; ``None`` for JSON.
+
+    A run in several processes writes many tables, and none of them has all values.
+    Objects whose schema is closed are structs. Columns whose schema has no type of pyarrow, such as
+    objects with any properties or a union of a number and a string, are texts with JSON.
+    """
+    schema = answers.column_schema
+    if schema is None:
+        return {answers.prefix + RESULT: import_arrow().string()}
+    if not answers.properties:
+        return {answers.prefix + RESULT: schema_type(schema, schema)}
+    found = _property_types(schema, schema, ())
+    types = {answers.prefix + name: _stored(found.get(name)) for name in answers.properties}
+    return {**types, answers.prefix + OTHERS: None} if answers.is_open else types
+
+
+def schema_type(schema: Any, root: Any) -> Any:
+    """Return the type of a column with values of a JSON Schema; ``None`` for JSON.
+
+    Args:
+        schema: The schema.
+        root: The document that its references point into.
+    """
+    return _stored(_type(schema, root, ()))
+
+
+def _stored(kind: Any) -> Any:
+    return None if kind is None or not _is_storable(kind) else stored_type(kind)
+
+
+def fit(value: Any, kind: Any) -> Any:
+    """Return a plain value as one of a type. Unlike a ``Column``, it knows no other values.
+
+    Raises:
+        ValueError: The value is of another type. A validator may have changed it, or an integer
+            has more than 64 bits.
+    """
+    if value is None:
+        return None
+    if kind is None:
+        return encode(jsonable(value))
+    arrow, cell = import_arrow(), _cell(value)
+    if kind == arrow.int64() and isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    elif kind == arrow.float64() and type(cell) in (int, Decimal):
+        try:
+            cell = float(cell)
+        except OverflowError as error:
+            what = "it is beyond the range of floating-point numbers"
+            raise ValueError(what) from error
+    elif kind == arrow.string() and not isinstance(cell, bool | int | float | list | Mapping):
+        # Dates, decimals and bytes are written as in JSON.
+        cell = str(jsonable(cell))
+    cell = in_utf8(cell)
+    if common_type(kind, _inferred([cell])) != kind:
+        raise ValueError(f"it is not of the type {kind}")
+    return cell
+
+
+_References = tuple[str, ...]
+"""The references that lead to a schema."""
+
+
+def _type(schema: Any, root: Any, seen: _References) -> Any:
+    if not isinstance(schema, Mapping):
+        return None
+    if "$ref" in schema:
+        return _type(*_resolved(schema, root, seen))
+    if "const" in schema:
+        return _inferred([schema["const"]])
+    if isinstance(schema.get("enum"), list):
+        return _inferred(schema["enum"])
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list):
+            return _common(_type(branch, root, seen) for branch in schema[keyword])
+    parts = schema.get("allOf")
+    if isinstance(parts, list) and len(parts) == 1 and "type" not in schema:
+        return _type(parts[0], root, seen)
+    names = schema.get("type")
+    names = names if isinstance(names, list) else [names]
+    return _common(_named(name, schema, root, seen) for name in names)
+
+
+def _common(kinds: Iterable[Any]) -> Any:
+    return reduce(common_type, kinds, import_arrow().null())
+
+
+def _named(name: Any, schema: Mapping[str, Any], root: Any, seen: _References) -> Any:
+    arrow = import_arrow()
+    match name:
+        case "array":
+            return _array(schema, root, seen)
+        case "object":
+            return _object(schema, root, seen)
+        case "boolean":
+            return arrow.bool_()
+        case "null":
+            return arrow.null()
+    return arrow.type_for_alias(_ALIASES[name]) if name in _ALIASES else None
+
+
+def _array(schema: Mapping[str, Any], root: Any, seen: _References) -> Any:
+    first = schema.get("prefixItems", [])
+    items = schema.get("items")
+    if not isinstance(first, list) or isinstance(items, list):
+        return None
+    schemas = list(first)
+    # Without `items`, further items can be anything.
+    is_complete = items is False or (bool(first) and schema.get("maxItems") == len(first))
+    if not is_complete:
+        schemas.append(items)
+    item = _common(_type(one, root, seen) for one in schemas)
+    return None if item is None else import_arrow().list_(item)
+
+
+def _object(schema: Mapping[str, Any], root: Any, seen: _References) -> Any:
+    closing = (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
+    members = _property_types(schema, root, seen)
+    is_closed = False in closing and "patternProperties" not in schema
+    if not is_closed or "allOf" in schema or None in members.values():
+        return None
+    return import_arrow().struct(list(members.items()))
+
+
+def _property_types(schema: Any, root: Any, seen: _References) -> dict[str, Any]:
+    """Return the types of an object's properties; those of all branches of a union."""
+    if not isinstance(schema, Mapping):
+        return {}
+    if "$ref" in schema:
+        return _property_types(*_resolved(schema, root, seen))
+    properties = schema.get("properties")
+    members = (properties if isinstance(properties, Mapping) else {}).items()
+    types = {name: _type(member, root, seen) for name, member in members}
+    for branch in schema.get("anyOf") or schema.get("oneOf") or ():
+        for name, kind in _property_types(branch, root, seen).items():
+            types[name] = common_type(types[name], kind) if name in types else kind
+    return types
+
+
+def _resolved(schema: Mapping[str, Any], root: Any, seen: _References) -> tuple[Any, ...]:
+    """Return the definition that a schema refers to; ``None`` inside of itself.
+
+    Columns have no recursive types.
+    """
+    reference = str(schema["$ref"])
+    is_new = reference not in seen and len(seen) < _MAX_REFERENCES
+    return definition(schema, root) if is_new else None, root, (*seen, reference)
