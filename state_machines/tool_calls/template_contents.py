@@ -102,7 +102,9 @@ class Content:
     def _lines(self, text: str, key: str, value: str) -> Notation | None:
         separator, line, is_stripped = self._separators
         gap = re.search(f"{re.escape(key)}(.*?){re.escape(value)}", text)
-        if gap is None or (gap[1].strip() if is_stripped else gap[1]) != separator.strip():
+        if gap is None or gap[1].strip() != separator.strip():
+            return None
+        if not is_stripped and gap[1] != separator:
             return None
         return TaggedNotation(
             _NAME,
