@@ -28,7 +28,8 @@ from records import write_record
 from tables import aligned, duration
 
 from proxy_engine import InferenceEngine, RawPrompt
-from proxy_engine.distributed.channel import Message, broadcast
+from proxy_engine.distributed.channel import broadcast
+from proxy_engine.distributed.operations import RankMessage
 from proxy_engine.distributed.session import Session, join
 from proxy_engine.distributed.sharding import load_sharded
 from proxy_engine.models.load_options import LoadOptions
@@ -153,7 +154,7 @@ def _pass(model: Module) -> Step:
 def _steps_of_ranks(session: Session, loaded: LoadedModel) -> dict[str, Step]:
     group, tokens = session.group, mx.array([[5]])
     hidden = mx.zeros((1, 1, loaded.hidden_size or 1))
-    message = Message("run_model", [{"object": 1}, tokens, {"object": 2}, {}])
+    message = RankMessage("run_model", [{"object": 1}, tokens, {"object": 2}, {}])
     one_pass = _pass(loaded.model)
 
     def without_collectives() -> None:
@@ -170,7 +171,7 @@ def _steps_of_ranks(session: Session, loaded: LoadedModel) -> dict[str, Step]:
         if session.leads:
             session.channel.send(message.encode())
         else:
-            Message.decode(cast("Any", session)._following.receive())
+            RankMessage.decode(cast("Any", session)._following.receive())
 
     def message_and_broadcast() -> None:
         send()

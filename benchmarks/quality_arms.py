@@ -38,8 +38,8 @@ class Arm:
         options: Options of the request. They override those of the benchmark: temperature 0, a
             seed, ``max_tokens``, and ``schema_in_prompt`` as ``prompt`` says.
         tool_choice: If not empty, functions are given as ``tools`` with this ``tool_choice``, in
-            place of a response format. Such an arm runs the task *calls* only, and one with retries
-            the tasks whose records have a check.
+            place of a response format. Such an arm runs the task *calls* only, one with retries the
+            tasks whose records have a check, and one whose prompt is a text *extraction*.
     """
 
     about: str
@@ -55,6 +55,8 @@ class Arm:
         """Return whether the arm runs a task."""
         if self.options.get("max_retries"):
             return task in CHECKED_TASKS
+        if self.prompt in ("text", "instruction"):
+            return task == "extraction"
         return task == "calls" or not self.tool_choice
 
 
@@ -70,6 +72,8 @@ ARMS: Mapping[str, Arm] = {
     "ours": Arm("JSON Schema in the prompt, otherwise defaults"),
     # How the prompt describes the answer.
     "ours-task": Arm("the question alone", prompt="task"),
+    "ours-text": Arm("the text alone", prompt="text"),
+    "ours-instruction": Arm("the text behind a line that names the fields", prompt="instruction"),
     "ours-outline": Arm("outline of the schema", prompt="outline"),
     "ours-example": Arm("example", prompt="example"),
     "repair-task": Arm("free text, json-repair, the question alone", "repair", "task"),

@@ -16,16 +16,22 @@ from proxy_engine.conversation.schema_text import SchemaInPrompt, schema_text
 
 __all__ = ["ENGINE_FORMS", "PROMPT_VARIANTS", "PromptVariant", "prompt_of", "question_of"]
 
-PromptVariant: TypeAlias = Literal["task", "bare", "outline", "schema", "example"]
-"""``"task"``: the question alone. ``"bare"``: the question without its request for JSON. Otherwise
-an outline of the schema, the JSON Schema, or an answer of the same form with other values precedes
-it."""
+PromptVariant: TypeAlias = Literal[
+    "task", "bare", "text", "instruction", "outline", "schema", "example"
+]
+"""``"task"``: the question alone. ``"bare"``: the question without its request for JSON.
+``"text"``: the text of an extraction alone. ``"instruction"``: the same behind a line that names
+the fields.
+Otherwise an outline of the schema, the JSON Schema, or an answer of the same form with other values
+precedes the question."""
 
 PROMPT_VARIANTS: tuple[PromptVariant, ...] = get_args(PromptVariant)
 
 ENGINE_FORMS: dict[PromptVariant, SchemaInPrompt] = {
     "task": "off",
     "bare": "off",
+    "text": "off",
+    "instruction": "off",
     "outline": "outline",
     "schema": "json_schema",
     "example": "off",
@@ -37,11 +43,18 @@ _REQUEST_FOR_JSON = re.compile(
     r"\n\n(State it|Give) as JSON: .*| Answer as JSON.*| as a JSON array\. .*|, as JSON(?=:)"
 )
 
+_REQUEST_FOR_FIELDS = re.compile(r"\n\nExtract from this text, as JSON: ")
+
 
 def prompt_of(record: Record, variant: PromptVariant) -> str:
     """Return the user's message with the description of the form."""
     if variant == "example":
         form = f"Answer with JSON in the form of this example:\n{json.dumps(record.example)}"
+    elif variant in ("text", "instruction"):
+        text, *_ = _REQUEST_FOR_FIELDS.split(record.question)
+        names = ", ".join(record.schema["properties"])
+        line = f"Extract {names} from this text as JSON:\n\n" if variant == "instruction" else ""
+        return f"{line}{text}"
     elif variant == "bare":
         return _REQUEST_FOR_JSON.sub("", record.question)
     else:

@@ -1,7 +1,6 @@
 """The public names. ``lazy_loader`` reads their modules from this stub."""
 
 from .answers import QuoteFrom as QuoteFrom
-from .answers import RegexStateMachine as RegexStateMachine
 from .answers.response_format import Fenced as Fenced
 from .conversation.content import (
     AudioContent as AudioContent,
@@ -237,6 +236,21 @@ from .results.streams import (
 )
 from .results.streams import (
     EventStream as EventStream,
+)
+from .text_formats import (
+    GBNF as GBNF,
+)
+from .text_formats import (
+    Choice as Choice,
+)
+from .text_formats import (
+    Lark as Lark,
+)
+from .text_formats import (
+    Regex as Regex,
+)
+from .text_formats import (
+    TextFormat as TextFormat,
 )
 from .tools import (
     Tool as Tool,

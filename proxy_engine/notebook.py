@@ -20,7 +20,7 @@ from .results.events import (
     ToolInputDelta,
 )
 from .results.generation import GenerationResult
-from .results.notebook_view import Segment, kind_of, running_html
+from .results.notebook_view import ShownSegment, kind_of, running_html
 from .results.streams import AsyncEventStream, EventStream
 from .runtime.extras import import_extra
 
@@ -79,7 +79,7 @@ class LiveView:
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
-        self._segments: list[Segment] = []
+        self._segments: list[ShownSegment] = []
         self._processed = self._prompt_tokens = self._tokens = 0
         self._first = self._last = 0.0
 
@@ -108,7 +108,7 @@ class LiveView:
         if last is not None and last.kind == kind:
             self._segments[-1] = last._replace(text=last.text + text)
         else:
-            self._segments.append(Segment(kind, text))
+            self._segments.append(ShownSegment(kind, text))
 
     @property
     def tokens_per_second(self) -> float:

@@ -5,5 +5,4 @@ whole answer), ``compiler`` (to one machine), ``compile_queue`` (bounded, fair c
 cache); ``reader`` (output to events and results), ``partial_json``.
 """
 
-from state_machines import RegexStateMachine as RegexStateMachine
 from state_machines.quotes import QuoteFrom as QuoteFrom

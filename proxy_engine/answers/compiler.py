@@ -28,7 +28,7 @@ _FREE = Text(TEXT)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CompiledAnswer:
     """A compiled answer.
 
     Attributes:
@@ -45,7 +45,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ModelMarkup:
     """How a model writes tool calls and reasoning.
 
     Attributes:
@@ -84,7 +84,7 @@ class AnswerCompiler:
         response: ResponseFormat,
         choice: ToolChoice,
         options: GenerationOptions,
-        dialect: Dialect,
+        markup: ModelMarkup,
         *,
         has_tools: bool,
         open_reasoning: Delimiters | None,
@@ -92,14 +92,14 @@ class AnswerCompiler:
         names: CallNames | None = None,
         sources: Mapping[str, str] | None = None,
         job: CompileJob | None = None,
-    ) -> Answer:
+    ) -> CompiledAnswer:
         """Compile the answer of a request.
 
         Args:
             response: The response format.
             choice: The tools that may be called.
             options: The options.
-            dialect: How the model writes tool calls and reasoning.
+            markup: How the model writes tool calls and reasoning.
             has_tools: Whether the prompt describes tools, even if none may be called.
             open_reasoning: The markers of reasoning that the prompt has opened, if it has.
             freeform: The texts around a freeform answer, if one precedes the constrained one.
@@ -116,16 +116,16 @@ class AnswerCompiler:
             ProxyError: :meth:`CompileJob.run` raised it.
         """
         thinks = self.thinks(response, choice, options)
-        reasoning = _reasoning(options, dialect, thinks=thinks, opened=open_reasoning)
-        tool_format = dialect.tool_format
+        reasoning = _reasoning(options, markup, thinks=thinks, opened=open_reasoning)
+        tool_format = markup.tool_format
         new_id = tool_format.new_id
         writes_format = has_tools or tool_format.answer != NO_DELIMITERS
-        unwanted = _unwanted(options, dialect)
+        unwanted = _unwanted(options, markup)
         is_plain = not (reasoning or freeform or writes_format or response.part)
         is_plain = is_plain and response.delimiters == NO_DELIMITERS
         if is_plain and (response.machine is not None or not (unwanted or _is_limited(options))):
             part = _FREE if response.machine is None else structured_part(response)
-            return Answer(response.machine, part, response, new_id)
+            return CompiledAnswer(response.machine, part, response, new_id)
         composition = _Composition(
             response,
             choice,
@@ -148,7 +148,7 @@ class AnswerCompiler:
             machine, _ = job.run(compile)
         else:
             machine, _ = self._machines.get(composition.key, compile, job)
-        return Answer(machine, None, response, new_id)
+        return CompiledAnswer(machine, None, response, new_id)
 
     def _stop_strings(self, options: GenerationOptions) -> tuple[str, ...]:
         """Return the stop strings, and the texts of tokens that end free text."""
@@ -263,7 +263,20 @@ class _Composition:
                 raise refusal from refusal.__cause__
         except CompositionError as error:
             self._check_stop(error)
+            self._check_excluded(vocabulary, error)
             raise
+
+    def _check_excluded(self, vocabulary: Vocabulary, error: CompositionError) -> None:
+        """Raise ``InvalidOptionError`` if a call is required and all calls are excluded."""
+        if not self.choice.excluded:
+            return
+        # Raises the error if the calls are not its reason.
+        replace(self, choice=self.choice.excluding({}))._machine(vocabulary)
+        raise InvalidOptionError(
+            "tool_choice requires a call, and every call that is possible has been made",
+            option="tool_choice",
+            hint="allow_repeated_calls=True permits calls that have a result.",
+        ) from error
 
     def _check_stop(self, error: CompositionError) -> None:
         """Raise ``InvalidOptionError`` if a stop string is a part of a marker."""
@@ -281,26 +294,26 @@ class _Composition:
                 ) from error
 
 
-def reasoning_delimiters(options: GenerationOptions, dialect: Dialect) -> tuple[Delimiters, ...]:
+def reasoning_delimiters(options: GenerationOptions, markup: ModelMarkup) -> tuple[Delimiters, ...]:
     """Return the markers that may open reasoning in a prompt."""
-    return tuple(filter(None, (_chosen_delimiters(options), dialect.reasoning)))
+    return tuple(filter(None, (_chosen_delimiters(options), markup.reasoning)))
 
 
-def _unwanted(options: GenerationOptions, dialect: Dialect) -> tuple[str, ...]:
+def _unwanted(options: GenerationOptions, markup: ModelMarkup) -> tuple[str, ...]:
     """Return the markers that free text must not contain if reasoning is disabled."""
-    if options.reasoning_option is not False or dialect.reasoning is None:
+    if options.reasoning_option is not False or markup.reasoning is None:
         return ()
-    return tuple(filter(None, (dialect.reasoning.begin, dialect.reasoning.end)))
+    return tuple(filter(None, (markup.reasoning.begin, markup.reasoning.end)))
 
 
 def _reasoning(
-    options: GenerationOptions, dialect: Dialect, *, thinks: bool, opened: Delimiters | None
+    options: GenerationOptions, markup: ModelMarkup, *, thinks: bool, opened: Delimiters | None
 ) -> Reasoning | None:
     option = options.reasoning_option
     if opened is None and not thinks:
         return None
     # Reasoning that the prompt has opened needs the matching end marker.
-    delimiters = opened or _chosen_delimiters(options) or dialect.reasoning
+    delimiters = opened or _chosen_delimiters(options) or markup.reasoning
     if delimiters is None and option is None:
         return None
     if isinstance(option, ReasoningOptions):

@@ -47,7 +47,7 @@ _CALL_PARTS = (CallStart, CallId, CallText, CallArguments, CallEnd)
 
 
 @dataclass(slots=True)
-class _Call:
+class _OpenCall:
     """A call that is being generated."""
 
     index: int
@@ -106,7 +106,7 @@ class AnswerReader:
         self._repeated = repeated
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._written: list[tuple[Part, list[str]]] = []
-        self._call: _Call | None = None
+        self._call: _OpenCall | None = None
         self._json_call = _JsonCall()
         self._value: tuple[str, PartialJson] | None = None
         self.calls: list[ToolCall] = []
@@ -208,7 +208,7 @@ class AnswerReader:
         match part:
             case CallStart() if is_new:
                 yield from self._end_call()
-                call = self._call = _Call(len(self.calls), part.tool.name)
+                call = self._call = _OpenCall(len(self.calls), part.tool.name)
             case CallId() if call is not None and call.arguments is None:
                 call.id_part = part
                 call.id_text += text
@@ -252,7 +252,7 @@ class AnswerReader:
         call.closing = "}" * opening.count("{")
         yield from self._read(written.arguments, arguments)
 
-    def _arguments(self, call: _Call, part: CallArguments, text: str) -> Iterator[Event]:
+    def _arguments(self, call: _OpenCall, part: CallArguments, text: str) -> Iterator[Event]:
         if call.arguments is None:
             call.arguments = part
             written = call.id_part.parse(call.id_text) if call.id_part is not None else None
@@ -318,7 +318,7 @@ class AnswerReader:
             yield PartialValue(part=ended[0], value=ended[1].value)
 
 
-def _of(call: _Call | None) -> _Call:
+def _of(call: _OpenCall | None) -> _OpenCall:
     if call is None:
         raise AssertionError("a call's parts come after its start")
     return call

@@ -13,7 +13,8 @@ a JSON Schema: dict or bool                     the JSON value
 ``{"type": "structural_tag", …}``               the text (XGrammar's forms)
 ``{"type": "grammar", "grammar": …}``           the text (OpenAI's form; GBNF or Lark)
 ``JsonSchemaStateMachine``                      the JSON value
-another state machine, a ``MachineSource``      the text
+``Regex``, ``Lark``, ``GBNF``, ``Choice``       the text
+another state machine                           the text
 ``Fenced``                                      that of the format inside
 another ``OuterFormat``                         what its ``around`` returns
 a part of ``state_machines.root``               the results of its parts' ``parse``: a value,
@@ -34,7 +35,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import jsonschema
 
-from state_machines import GrammarStateMachine, JsonSchemaStateMachine, StateMachine
+from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.errors import has_surrogate
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.quotes import SUBSTRING_OF
@@ -49,6 +50,7 @@ from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters
 from ..checks import short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
+from ..text_formats import TextFormat, grammar_format
 from ..type_reader import TypeReader, type_reader
 from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
@@ -81,14 +83,6 @@ class OuterFormat(ABC):
     @abstractmethod
     def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
         """Return the compiled format, for the compiled ``response_format``."""
-
-
-@dataclass(frozen=True, slots=True)
-class MachineSource:
-    """A state machine that is not compiled yet: ``compile(source)``."""
-
-    compile: Callable[[Any], StateMachine]
-    source: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +131,16 @@ class ResponseFormat:
     def is_free(self) -> bool:
         """Whether the answer is free text."""
         return self.machine is None and self.part is None
+
+    @property
+    def is_enumeration(self) -> bool:
+        """Whether the answer is one of a few values, as the format states them."""
+        match self.machine:
+            case ChoiceStateMachine():
+                return True
+            case JsonSchemaStateMachine(schema={"enum": _} | {"type": "boolean"}):
+                return True
+        return False
 
     @property
     def schemas(self) -> list[tuple[str, Any]]:
@@ -195,14 +199,14 @@ class ResponseFormatCompiler:
         """
         job = job or CompileJob()
         caches = self._machines, self._quoting
-        compilation = _Compilation(
+        compilation = _FormatCompilation(
             *caches, job, sources, additional_properties, excluding, write_defaults
         )
         return compilation.compile(response_format)
 
 
 @dataclass(frozen=True, slots=True)
-class _Compilation:
+class _FormatCompilation:
     """The compilation of one response format; see ``ResponseFormatCompiler``."""
 
     machines: CompileCache[Any]
@@ -226,8 +230,8 @@ class _Compilation:
                 return _json_format(response_format)
             case StateMachine():
                 return ResponseFormat(response_format, str)
-            case MachineSource(compile=compile_source, source=source):
-                machine = self._cached(response_format, lambda: compile_source(source))
+            case TextFormat():
+                machine = self._cached(response_format, response_format.machine)
                 return ResponseFormat(machine, str)
             case Part():
                 return ResponseFormat(None, _no_value, response_format)
@@ -275,7 +279,7 @@ class _Compilation:
                     raise InvalidResponseFormatError(
                         "a response format of type 'grammar' needs a string 'grammar'"
                     )
-                return self.compile(MachineSource(GrammarStateMachine.from_text, text))
+                return self.compile(grammar_format(text))
             case str() as unknown if unknown not in _SCHEMA_TYPES:
                 raise InvalidResponseFormatError(
                     f"there is no response format of type {short_repr(unknown)}",

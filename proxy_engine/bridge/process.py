@@ -19,7 +19,7 @@ import proxy_engine
 from ..media.options import MediaOptions
 from ..runtime import process_runtime
 from .commands import LoadCommand, ProtocolError
-from .session import Session
+from .session import BridgeSession
 
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine
@@ -158,7 +158,7 @@ class _Process:
         self.status: asyncio.Future[int] = self._loop.create_future()
         self.writer = LineWriter(target, lambda: self._soon(partial(self.end, _BROKEN_PIPE)))
         write = self.writer.write
-        self.session = Session(write, load_engine, self._finish, grace=_GRACE_SECONDS)
+        self.session = BridgeSession(write, load_engine, self._finish, grace=_GRACE_SECONDS)
 
     def end(self, status: int) -> None:
         """Set the exit status, unless it is set."""

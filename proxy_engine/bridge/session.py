@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..results.streams import AsyncEventStream
 
 
-class TokenTexts:
+class TokenDecoder:
     """Decodes the tokens of one answer, as replies with ``token`` and ``token_id``.
 
     A token that ends within a character is held back until later tokens complete the character. The
@@ -97,7 +97,7 @@ MakeEngine: TypeAlias = "Callable[[LoadCommand], InferenceEngine]"
 _MAX_WAITING = 4096
 
 
-class _Item:
+class _QueuedCommand:
     """A command that waits or runs, or the error to answer in its place."""
 
     def __init__(self, name: str, command: Command | Exception) -> None:
@@ -117,7 +117,7 @@ class _Item:
             self._stream.cancel()
 
 
-class Session:
+class BridgeSession:
     """Executes commands in their order, on one event loop.
 
     Args:
@@ -140,8 +140,8 @@ class Session:
         self._on_quit = on_quit
         self._grace = grace
         self._engine: InferenceEngine | None = None
-        self._waiting: deque[_Item] = deque()
-        self._current: _Item | None = None
+        self._waiting: deque[_QueuedCommand] = deque()
+        self._current: _QueuedCommand | None = None
         self._reader = CommandReader()
         self._work: asyncio.Task[None] | None = None
         self._is_ended = False
@@ -169,7 +169,7 @@ class Session:
             command = self._reader.read(given)
         except Exception as error:
             # Each line has a reply, and a defect of the reader ends no session.
-            self._enqueue(_Item(name, error))
+            self._enqueue(_QueuedCommand(name, error))
             return
         match command:
             case CancelCommand():
@@ -178,7 +178,7 @@ class Session:
                 self._is_ended = True
                 self._on_quit()
             case _:
-                self._enqueue(_Item(name, command))
+                self._enqueue(_QueuedCommand(name, command))
 
     async def finish(self) -> None:
         """Wait until all commands are executed."""
@@ -204,9 +204,9 @@ class Session:
         closing = asyncio.ensure_future(on_own_thread(self._engine.close))
         return not (await asyncio.wait([closing], timeout=self._grace))[1]
 
-    def _enqueue(self, item: _Item) -> None:
+    def _enqueue(self, item: _QueuedCommand) -> None:
         if len(self._waiting) >= _MAX_WAITING:
-            item = _Item(item.name, ProtocolError(f"{_MAX_WAITING} commands wait"))
+            item = _QueuedCommand(item.name, ProtocolError(f"{_MAX_WAITING} commands wait"))
         self._waiting.append(item)
         if self.is_idle:
             self._work = asyncio.ensure_future(self._execute_all())
@@ -228,7 +228,7 @@ class Session:
                 self._report(item, error)
         self._current = None
 
-    async def _execute(self, item: _Item) -> None:
+    async def _execute(self, item: _QueuedCommand) -> None:
         match item.command:
             case Exception() as error:
                 raise error
@@ -254,7 +254,7 @@ class Session:
         return {"ok": True} | _facts(self._engine)
 
     async def _generate(
-        self, item: _Item, command: GenerateCommand | ChatCommand, prompt: Prompt
+        self, item: _QueuedCommand, command: GenerateCommand | ChatCommand, prompt: Prompt
     ) -> None:
         engine = self._loaded()
         stream = await engine.astream(
@@ -265,7 +265,7 @@ class Session:
             **given_options(command),
         )
         item.begin(stream)
-        texts = TokenTexts(engine.vocabulary.token_bytes, engine.vocabulary.end_token_ids)
+        texts = TokenDecoder(engine.vocabulary.token_bytes, engine.vocabulary.end_token_ids)
         async with stream:
             async for event in stream:
                 if isinstance(event, TokenGenerated):
@@ -280,7 +280,7 @@ class Session:
             raise ProtocolError("no model is loaded", hint='Send {"cmd": "load"} first.')
         return self._engine
 
-    def _report(self, item: _Item, error: Exception) -> None:
+    def _report(self, item: _QueuedCommand, error: Exception) -> None:
         """Answer with an error. The traceback of a defect is written to standard error."""
         text = str(error)
         if not isinstance(error, ProxyError):

@@ -4,55 +4,48 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
-from ..errors import PromptError
-from ..extraction.chunks import Chunks
-from ..extraction.inputs import Inputs
+from ..extraction.inputs import Content
+from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Extraction
-from ..extraction.output_file import open_output
-from ..extraction.outputs import OutputOptions, format_of
 from ..extraction.progress import is_terminal
-from ..extraction.records import CHECKED_RECORDS, RecordReader, is_url
-from ..extraction.sources import csv_inputs, file_inputs, line_inputs, parquet_inputs
+from ..extraction.records import RecordReader
+from ..extraction.rows import format_of, suffix_of
+from ..extraction.run import Run, extraction_of
+from ..extraction.sources import (
+    STANDARD_INPUT,
+    beside,
+    expanded,
+    file_inputs,
+    input_format,
+    is_directory,
+    is_stream,
+    opened_inputs,
+)
 from ..runtime import process_runtime
 from ..runtime.extras import import_extra
 from ..runtime.process_runtime import to_stderr
-from .errors import CommandLineError, refused
-from .extract_options import (
-    InputFormat,
-    add_arguments,
-    cache_arguments,
-    check_combination,
-    has_many,
-    input_format,
-    is_table,
-    overrides,
-    resume_command,
-)
-from .extract_ray import run_on_ray
+from .errors import CommandLineError
+from .extract_flags import add_arguments, engine_arguments, extraction_options, request_options
 from .extract_records import RecordsRun, extract_record, opened_page
-from .flags import given_load_arguments
-from .input_arguments import (
-    STANDARD_INPUT,
-    check_files,
-    expanded,
-    is_directory,
-    opened_input,
-    read_answer_format,
-    read_record,
-)
+from .flags import as_flag
+from .schema_argument import check_schema, read_response_format, refused_schema
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from ..engine.inference_engine import InferenceEngine
+    from .flags import Parser
 
 
-def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(commands: _SubParsersAction[Parser]) -> None:
     """Add the command."""
     add_arguments(commands).set_defaults(run=_run)
 
@@ -68,122 +61,112 @@ def _run(options: argparse.Namespace) -> int:
         raise KeyboardInterrupt(f"interrupted; to continue: {command}") from None
 
 
+_WITH_RAY = ("concurrency", "num_cpus", "num_gpus")
+_WITHOUT_RAY = ("format", "html", "image", "overwrite", "stream")
+
+
 def _extract(options: argparse.Namespace) -> int:
-    if options.ray is not None:
+    has_ray = options.ray is not None
+    for name in _WITHOUT_RAY if has_ray else _WITH_RAY:
+        if getattr(options, name):
+            how = "with" if has_ray else "without"
+            raise CommandLineError(f"{as_flag(name)} cannot be used {how} --ray")
+    if has_ray:
         import_extra("ray", "ray.data", purpose="--ray")
     elif options.distributed:
         _lead()
-    check_combination(options)
-    given = overrides(options)
-    if options.ray is not None:
-        return run_on_ray(options, given, cache_arguments(options))
-    answers = read_answer_format(
-        options.schema, options.prefix, given, options.columns, quotes=options.quotes
-    )
-    hint = "Name a multimodal model with --model."
-    with refused():
-        chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
-    extraction = Extraction(answers, options.instruction, given, chunks, hint)
-    are_named = any(map(is_directory, options.inputs)) or is_table(options)
-    is_many, kind = has_many(options), input_format(options)
-    options.inputs = expanded(options.inputs)
-    with _open_source(options, kind, is_many) as source:
-        if source is not None and source.isatty() and not options.quiet:
-            to_stderr("Reading from the terminal; end with Ctrl-D.")
-        if not is_many:
-            return _run_record(options, extraction, source)
-        with refused():
-            inputs = _inputs(options, kind, source, are_named=are_named)
-            return _run_records(options, extraction, inputs, source)
+    settings, requests = extraction_options(options), request_options(options)
+    engine = engine_arguments(options)
+    with refused_schema(options.schema):
+        response_format = read_response_format(options.schema)
+        hint = "Name a multimodal model with --model."
+        extraction = extraction_of(response_format, settings, requests, hint)
+        check_schema(extraction.answers)
+    options.inputs += [] if options.input is None else [options.input]
+    if has_ray:
+        # Deferred: it imports Ray.
+        from .extract_ray import run_on_ray  # noqa: PLC0415
+
+        return run_on_ray(options, response_format, settings, requests, engine)
+    if not options.inputs and not options.image:
+        options.inputs.append(STANDARD_INPUT)
+    is_read = STANDARD_INPUT in options.inputs and sys.stdin is not None
+    if is_read and sys.stdin.isatty() and not options.quiet:
+        to_stderr("Reading from the terminal; end with Ctrl-D.")
+    run = _run_record if _is_single(options, settings) else _run_records
+    return run(options, settings, extraction, partial(_engine, options, engine))
 
 
-def _inputs(
-    options: argparse.Namespace, kind: InputFormat, source: IO[bytes] | None, *, are_named: bool
-) -> Inputs:
-    path = options.inputs[0] if options.inputs else STANDARD_INPUT
-    reader = RecordReader(
-        options.text, "image", Path(path).parent, repeats_content=False, requires_image=False
+def _is_single(options: argparse.Namespace, settings: ExtractionOptions) -> bool:
+    """Whether the output is the answer to one text or image, and has no rows."""
+    output = settings.output or ""
+    has_rows = settings.resume or options.columns or settings.quotes or options.html
+    return not (
+        len(options.inputs) > 1
+        or any(map(is_directory, options.inputs))
+        or (options.inputs and input_format(options.inputs, options.format) != "text")
+        or (output and (suffix_of(output) not in ("", ".json") or is_stream(output)))
+        or has_rows
+        or settings.chunk_tokens is not None
+        or options.batch_size is not None
     )
-    if kind == "parquet":
-        return parquet_inputs(path, reader)
-    if source is None:
-        return file_inputs(options.inputs, are_named=are_named)
-    is_counted = is_terminal() and not options.quiet
-    if kind == "csv":
-        return csv_inputs(source, reader, is_counted=is_counted)
-    inputs = line_inputs(source, reader, is_counted=is_counted)
-    if inputs.is_stored:
-        reader.check_records(item.record for item in inputs.first(CHECKED_RECORDS))
-    return inputs
 
 
 def _run_record(
-    options: argparse.Namespace, extraction: Extraction, source: IO[bytes] | None
+    options: argparse.Namespace, settings: ExtractionOptions, extraction: Extraction, engine: Any
 ) -> int:
-    path = options.inputs[0] if options.inputs else STANDARD_INPUT
+    names = [name for given in options.inputs for name in expanded(given)]
+    inputs = beside(file_inputs(names), _images(options))
+    item = next(inputs, None)
+    try:
+        content = Content(images=_images(options)) if item is None else item.read()
+    except ValueError as error:
+        label = "--image" if item is None else item.label
+        raise CommandLineError(f"{label}: {error}") from error
     is_streaming = sys.stdout.isatty() if options.stream is None else options.stream
-    with contextlib.ExitStack() as stack:
-        output = None
-        if options.output is not None:
-            with refused():
-                inputs, is_replaced = _files(options, source), options.overwrite
-                opened = open_output(options.output, inputs=inputs, is_replaced=is_replaced)
-                output = stack.enter_context(opened)
-        content = read_record(source, path, options.image)
-        engine = stack.enter_context(_engine(options))
-        with _refused_images():
-            extraction.check_reads(engine, content)
-        extract_record(
-            engine,
-            extraction,
-            content,
-            output,
-            is_streaming=is_streaming and output is None,
-            is_quiet=options.quiet,
-        )
+    extract_record(
+        engine, extraction, content, settings, _files(options), is_streaming, options.quiet
+    )
     return 0
 
 
 def _run_records(
-    options: argparse.Namespace,
-    extraction: Extraction,
-    inputs: Inputs,
-    source: IO[bytes] | None,
+    options: argparse.Namespace, settings: ExtractionOptions, extraction: Extraction, engine: Any
 ) -> int:
-    fields = inputs.fields()
-    has_error = is_table(options) or bool(fields) or bool(options.prefix)
-    extraction.answers.check_columns(fields, has_error=has_error)
-    output = None
-    if options.output is not None:
-        output = OutputOptions(
-            options.output,
-            format_of(options.output) or "jsonl",
-            is_resumed=options.resume,
-            is_replaced=options.overwrite,
-            inputs=tuple(_files(options, source)),
+    reader = RecordReader(settings.text, "image", repeats_content=False, requires_image=False)
+    is_table = format_of(settings.output or "") in ("csv", "parquet")
+    is_counted = is_terminal() and not options.quiet
+    with contextlib.ExitStack() as stack:
+        opened = opened_inputs(
+            options.inputs,
+            reader,
+            given=options.format,
+            are_named=is_table,
+            is_counted=is_counted,
         )
-    is_replaced = options.overwrite or options.resume
-    with opened_page(options.html, extraction, is_replaced=is_replaced) as page, _refused_images():
-        run = RecordsRun(
-            extraction,
-            inputs,
-            fields,
-            output,
-            page,
-            lambda: _engine(options),
-            resume_command(options.arguments),
-            options.quiet,
-        )
-        return 1 if run.run() else 0
+        inputs = beside(stack.enter_context(opened), _images(options))
+        run = Run.of(extraction, settings, inputs, engine, _files(options))
+        run.check_columns(has_error=is_table or bool(run.fields) or bool(settings.prefix))
+        is_replaced = settings.overwrite or settings.resume
+        page = stack.enter_context(opened_page(options.html, extraction, is_replaced=is_replaced))
+        command = resume_command(options.arguments)
+        return 1 if RecordsRun(run, page, command, options.quiet).run() else 0
 
 
-@contextlib.contextmanager
-def _refused_images() -> Iterator[None]:
-    """Convert the error of a model that does not read images to ``CommandLineError``."""
+def _images(options: argparse.Namespace) -> tuple[Any, ...]:
     try:
-        yield
-    except PromptError as error:
-        raise CommandLineError(error.what, hint=error.hint) from error
+        return RecordReader(image="image").read({"image": options.image}).images
+    except ValueError as error:
+        if not options.image:
+            return ()
+        raise CommandLineError(f"--image: {error}") from error
+
+
+def _files(options: argparse.Namespace) -> list[IO[bytes] | str]:
+    """Return the files that the output must not be."""
+    names = (*options.inputs, *options.image)
+    files: list[IO[bytes] | str] = [name for name in names if not is_stream(name)]
+    return files + ([sys.stdin.buffer] if STANDARD_INPUT in names and sys.stdin else [])
 
 
 def _lead() -> None:
@@ -195,41 +178,35 @@ def _lead() -> None:
     lead_or_follow()
 
 
-def _engine(options: argparse.Namespace) -> InferenceEngine:
+@contextlib.contextmanager
+def _engine(options: argparse.Namespace, arguments: dict[str, Any]) -> Iterator[InferenceEngine]:
     # Deferred: this imports MLX, which a wrong command line need not wait for.
     from ..engine.inference_engine import InferenceEngine  # noqa: PLC0415
 
-    on_progress = None if options.quiet else to_stderr
     process_runtime.take_over()
-    names = ("batch_size", "draft_model", "num_draft_tokens")
-    given = {name: value for name in names if (value := getattr(options, name)) is not None}
-    engine = InferenceEngine(
-        options.model,
-        on_progress=on_progress,
-        **cache_arguments(options),
-        **given,
-        **given_load_arguments(options),
-    )
-    process_runtime.freeze()
-    return engine
+    on_progress = None if options.quiet else to_stderr
+    with InferenceEngine(options.model, on_progress=on_progress, **arguments) as engine:
+        process_runtime.freeze()
+        yield engine
 
 
-@contextlib.contextmanager
-def _open_source(
-    options: argparse.Namespace, kind: InputFormat, is_many: bool
-) -> Iterator[IO[bytes] | None]:
-    """Open the only input; ``None`` for several files, Parquet, and ``--image`` alone."""
-    if kind == "parquet" or (kind == "text" and is_many):
-        check_files(options.inputs)
-        yield None
-    elif options.image and not options.inputs:
-        yield None
-    else:
-        with opened_input(options.inputs[0] if options.inputs else STANDARD_INPUT) as source:
-            yield source
+def resume_command(arguments: Sequence[str], *, is_begun: bool = True) -> str:
+    """Return the command that continues a run, quoted for a shell.
 
-
-def _files(options: argparse.Namespace, source: IO[bytes] | None) -> list[IO[bytes] | str]:
-    """Return the files that the output must not be."""
-    files: list[IO[bytes] | str] = [] if source is None else [source]
-    return files + [path for path in (*options.inputs, *options.image) if not is_url(path)]
+    Args:
+        arguments: The arguments of the run, the command's name first.
+        is_begun: Whether the output has rows of the run. Otherwise the command is the same.
+    """
+    program = [sys.argv[0]]
+    if Path(program[0]).name == "__main__.py":
+        program = [sys.orig_argv[0], "-m", "proxy_engine"]
+    elif shutil.which(Path(program[0]).name) == program[0]:
+        program = [Path(program[0]).name]
+    name, *given = arguments
+    if is_begun:
+        end = given.index("--") if "--" in given else len(given)
+        # `argparse` takes abbreviations: `--ov` and `--res` are the shortest.
+        options = [one for one in given[:end] if not one.startswith("--ov")]
+        is_resumed = any(one.startswith("--res") for one in options)
+        given = [*([] if is_resumed else ["--resume"]), *options, *given[end:]]
+    return shlex.join([*program, name, *given])

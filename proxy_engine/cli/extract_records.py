@@ -5,28 +5,28 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from tqdm import tqdm
 
-from ..extraction.inputs import Content, Inputs
-from ..extraction.outcomes import Extraction, Outcome
-from ..extraction.output_file import OutputFile, written_whole
-from ..extraction.outputs import OutputOptions
-from ..extraction.page import head, record_of, section
-from ..extraction.progress import is_terminal, showing_bar
+from ..extraction.details import is_limit
+from ..extraction.inputs import Content
+from ..extraction.options import ExtractionOptions
+from ..extraction.outcomes import Engine, Extraction, Outcome
+from ..extraction.output_file import open_output, written_whole
+from ..extraction.page import Page, record_of
+from ..extraction.progress import ExtractionProgress, is_terminal, showing_bar
 from ..extraction.rows import JsonLines, unwritten
 from ..extraction.run import Run
+from ..results.parts import total_usage
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, writing_to_standard_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..engine.inference_engine import InferenceEngine
     from ..options.overrides import OptionOverrides
     from ..results.generation import GenerationResult
@@ -34,21 +34,22 @@ if TYPE_CHECKING:
 
 
 def extract_record(
-    engine: InferenceEngine,
+    opened_engine: Callable[[], AbstractContextManager[InferenceEngine]],
     extraction: Extraction,
     content: Content,
-    output: OutputFile | None,
-    *,
+    options: ExtractionOptions,
+    files: Sequence[IO[bytes] | str],
     is_streaming: bool,
     is_quiet: bool,
 ) -> None:
-    """Extract from one record.
+    """Extract from one record, and write the answer alone.
 
     Args:
-        engine: The engine.
+        opened_engine: Returns the engine.
         extraction: The format of the answer, the instruction and options.
         content: The text and images.
-        output: Where to write the result; ``None`` for standard output.
+        options: The output; standard output without one.
+        files: The files that the output must not be.
         is_streaming: Whether to write tokens to standard output as they are generated.
         is_quiet: Whether to show no progress and no summary.
 
@@ -56,26 +57,60 @@ def extract_record(
         OutputFileError: The result cannot be written.
         ProxyError: As ``InferenceEngine.stream`` raises it.
     """
-    result = _generate(engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet)
-    answers = extraction.answers
-    try:
-        text = answers.json_text(result)
-    except ValueError as error:
-        raise unwritten(error, answers.answer_text(result)) from error
-    if output is not None:
-        output.begin(0)
-        output.write(text)
-    else:
-        with writing_to_standard_output():
-            print("" if is_streaming else text, flush=True)
+    answers, path = extraction.answers, options.output
+    with contextlib.ExitStack() as stack:
+        output = None
+        if path is not None:
+            opened = open_output(path, inputs=files, is_replaced=options.overwrite)
+            output = stack.enter_context(opened)
+        engine = stack.enter_context(opened_engine())
+        extraction.check_reads(engine, content)
+        is_streaming = is_streaming and output is None
+        if is_streaming:
+            # What is written cannot be replaced.
+            given = extraction.request_options(engine)
+            result = _generate(
+                engine, extraction, content, given, is_streaming=True, is_quiet=is_quiet
+            )
+        else:
+            result = _generate_again(engine, extraction, content, is_quiet=is_quiet)
+        try:
+            text = answers.json_text(result)
+        except ValueError as error:
+            raise unwritten(error, answers.answer_text(result)) from error
+        if output is not None:
+            output.begin(0)
+            output.write(text)
+        else:
+            with writing_to_standard_output():
+                print("" if is_streaming else text, flush=True)
     if not is_quiet:
         to_stderr(_summary(result.usage))
+    cut = answers.details.cut_short(result)
+    if cut is not None and is_limit(cut):
+        place = cut.pointer or "the whole answer"
+        to_stderr(f"proxy-engine: {cut.reason} cut the answer short at {place}")
+
+
+def _generate_again(
+    engine: InferenceEngine, extraction: Extraction, content: Content, *, is_quiet: bool
+) -> GenerationResult[Any]:
+    """Return the answer to one record; after one that is cut short, that with more tokens."""
+    options = extraction.request_options(engine)
+    result = _generate(engine, extraction, content, options, is_streaming=False, is_quiet=is_quiet)
+    more = extraction.more_tokens(engine, result.cut_short, result.usage)
+    if not more:
+        return result
+    options |= more
+    again = _generate(engine, extraction, content, options, is_streaming=False, is_quiet=is_quiet)
+    return replace(again, usage=total_usage([again.usage, result.usage]))
 
 
 def _generate(
     engine: InferenceEngine,
     extraction: Extraction,
     content: Content,
+    options: Mapping[str, Any],
     *,
     is_streaming: bool,
     is_quiet: bool,
@@ -88,7 +123,7 @@ def _generate(
     events = engine.stream(
         extraction.prompt(None, content),
         response_format=answers.response_format,
-        **cast("OptionOverrides", {**extraction.options, **sources}),
+        **cast("OptionOverrides", {**options, **sources}),
     )
     written = 0
     # Some terminals do not know their height; tqdm would then show nothing.
@@ -132,14 +167,16 @@ def _summary(usage: Usage) -> str:
     )
 
 
-Page = Callable[[Outcome], None]
+_NO_COUNTS = ExtractionProgress(0, 0, None)
+
+AddToPage = Callable[[Outcome], None]
 """Writes the part of the page for an outcome."""
 
 
 @contextlib.contextmanager
 def opened_page(
     path: str | None, extraction: Extraction, *, is_replaced: bool
-) -> Iterator[Page | None]:
+) -> Iterator[AddToPage | None]:
     """Open the page; ``None`` without a path. A run that does not finish leaves no page.
 
     Raises:
@@ -156,14 +193,15 @@ def opened_page(
             file = open(temporary, "w", encoding="utf-8")  # noqa: SIM115 - closed below
         except (OSError, ValueError) as error:
             raise CommandLineError(f"cannot write {path!r}: {error}") from error
-        numbers = count()
+        page = Page()
 
         def add(outcome: Outcome) -> None:
-            file.write(section(next(numbers), record_of(outcome, extraction.quotes(outcome))))
+            file.write(page.section(record_of(outcome, extraction.quotes(outcome))))
 
         with file:
-            file.write(head())
+            file.write(page.head())
             yield add
+            file.write(page.foot())
 
 
 @dataclass
@@ -171,28 +209,18 @@ class RecordsRun:
     """A run over many records; the failure of one does not affect others.
 
     Attributes:
-        extraction: The format of the answers, the instruction and options.
-        inputs: The records.
-        fields: The fields of the records, if they are known.
-        output: The output file; ``None`` for standard output.
+        plan: The run; without an output file, rows go to standard output.
         page: The page of texts and quotes.
-        engine: Creates the engine; called if there are records left.
         resume_command: The command that continues an interrupted run.
         is_quiet: Whether to show no progress and no summary.
     """
 
-    extraction: Extraction
-    inputs: Inputs
-    fields: tuple[str, ...]
-    output: OutputOptions | None
-    page: Page | None
-    engine: Callable[[], InferenceEngine]
+    plan: Run
+    page: AddToPage | None
     resume_command: str
     is_quiet: bool
-    _rows: int = 0
+    _counts: ExtractionProgress = _NO_COUNTS
     _earlier: int = 0
-    _failed: int = 0
-    _cut_short: int = 0
     _prompt_tokens: int = 0
     _completion_tokens: int = 0
     _started: float | None = field(default=None)
@@ -206,19 +234,21 @@ class RecordsRun:
             OutputFileError: A row cannot be written.
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
-        run = Run(self.extraction, self.inputs, self.fields, self.output, self._opened_engine)
-        total, is_bar_shown = self.inputs.count, is_terminal() and not self.is_quiet
+        run = replace(self.plan, opened_engine=self._opened_engine)
+        unit, total = f"{run.inputs.unit}s", run.inputs.count
+        is_bar_shown = is_terminal() and not self.is_quiet
         try:
             with (
-                showing_bar(total, unit=self.inputs.unit + "s", is_shown=is_bar_shown) as advance,
+                showing_bar(total, unit=unit, is_shown=is_bar_shown) as advance,
                 contextlib.closing(run.outcomes()) as outcomes,
             ):
                 for outcome in outcomes:
-                    advance(self._take(outcome).error is not None)
+                    outcome = self._take(outcome)
+                    advance(outcome.error is not None, outcome.is_limited)
         except BaseException as error:
-            if self.output is None or self._started is None:
+            if run.output is None or self._started is None:
                 raise
-            rows = f"{self.output.path!r} has {self._rows} rows"
+            rows = f"{run.output.path!r} has {self._counts.done} rows"
             if isinstance(error, KeyboardInterrupt):
                 message = f"interrupted; {rows}; to continue: {self.resume_command}"
                 raise KeyboardInterrupt(message) from None
@@ -227,27 +257,27 @@ class RecordsRun:
         if self._started is None:
             self._report_earlier("nothing left to do")
         self._report()
-        return self._failed
+        return self._counts.failed
 
     @contextlib.contextmanager
-    def _opened_engine(self) -> Iterator[InferenceEngine]:
+    def _opened_engine(self) -> Iterator[Engine]:
         self._report_earlier("continuing after them")
-        with self.engine() as engine:
-            self._earlier = self._rows
+        with self.plan.opened_engine() as engine:
+            self._earlier = self._counts.done
             self._started = time.monotonic()
             yield engine
 
     def _report_earlier(self, rest: str) -> None:
-        if self._rows and self.output is not None and not self.is_quiet:
-            _say(f"{self.output.path!r} has {self._rows} rows; {rest}")
+        output = self.plan.output
+        if self._counts.done and output is not None and not self.is_quiet:
+            _say(f"{output.path!r} has {self._counts.done} rows; {rest}")
 
     def _take(self, outcome: Outcome) -> Outcome:
         """Count a record, write its row and its error, and return its outcome."""
         result, row = outcome.result, ""
-        if self.output is None:
-            row, outcome = JsonLines(self.extraction.answers).encoded(outcome)
-        self._rows += 1
-        self._failed += outcome.error is not None
+        if self.plan.output is None:
+            row, outcome = JsonLines(self.plan.extraction.answers).encoded(outcome)
+        self._counts = self._counts.after(outcome.error is not None, outcome.is_limited)
         if self.page is not None:
             self.page(outcome)
         if self._started is None:
@@ -255,8 +285,7 @@ class RecordsRun:
         if result is not None:
             self._prompt_tokens += result.usage.prompt_tokens
             self._completion_tokens += result.usage.completion_tokens
-            self._cut_short += result.cut_short is not None
-        if self.output is None:
+        if self.plan.output is None:
             with writing_to_standard_output(), tqdm.external_write_mode():
                 print(row, flush=True)
         if outcome.error is not None:
@@ -264,21 +293,24 @@ class RecordsRun:
         return outcome
 
     def _report(self) -> None:
-        unit = self.inputs.unit
+        counts, unit = self._counts, self.plan.inputs.unit
         if self._started is not None and not self.is_quiet:
             seconds, tokens = time.monotonic() - self._started, self._completion_tokens
             to_stderr(
-                f"{self._rows - self._earlier} {unit}s in {seconds:.1f} s: {self._prompt_tokens} "
+                f"{counts.done - self._earlier} {unit}s in {seconds:.1f} s: {self._prompt_tokens} "
                 f"prompt tokens, {tokens} completion tokens ({tokens / seconds:.1f} tokens/s)"
             )
-        if self._cut_short:
-            units = f"{self._cut_short} {unit}{'' if self._cut_short == 1 else 's'}"
-            to_stderr(
-                f"proxy-engine: a limit cut {units} short; raise --max-tokens, or bound lists and "
-                "texts in the schema"
-            )
-        if self._failed and self._started is not None:
-            to_stderr(f"proxy-engine: {self._failed} of {self._rows} {unit}s failed")
+        if self._started is not None and counts.has_problems:
+            to_stderr(f"proxy-engine: {problems(counts, unit)}")
+
+
+def problems(counts: ExtractionProgress, unit: str) -> str:
+    """Return the last line of a run in which records failed or answers were cut short."""
+    found = f"{counts.failed:,} of {counts.done:,} {unit}s failed"
+    if counts.cut_short:
+        found += f", {counts.cut_short:,} cut short; "
+        found += "raise --max-tokens, or bound lists and texts in the schema"
+    return found
 
 
 def _say(message: str) -> None:

@@ -1,19 +1,23 @@
-"""Flags for the options of requests and of loading a model."""
+"""Flags: a table of the command line's own, and flags of option models."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, get_args, get_origin
 
-from ..options.generation import RENAMED_OPTIONS, GenerationOptions
-from ..options.overrides import OptionOverrides
+from pydantic import BaseModel
+
+from .errors import WRONG_COMMAND_LINE
 
 if TYPE_CHECKING:
     from ..models.load_options import LoadArguments
 
+Flag = dict[str, Any]
+"""The arguments of ``add_argument``."""
 
-_FLAGS: dict[str, dict[str, Any]] = {
+_LOAD_FLAGS: dict[str, Flag] = {
     "adapter_path": {
         "metavar": "DIR",
         "help": "a LoRA, DoRA or full fine-tune of the model, as mlx_lm.lora writes it",
@@ -37,70 +41,109 @@ _FLAGS: dict[str, dict[str, Any]] = {
 }
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(
+            WRONG_COMMAND_LINE, f"{self.prog}: {message}; {self.prog} --help shows the options\n"
+        )
+
+
+class ShortHelp(argparse.Action):
+    """``--help``, which shows the most frequent options, and ``--help-all``.
+
+    Args:
+        shown: The names of the options that ``--help`` shows.
+    """
+
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, shown: Iterable[str], help: str
+    ) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+        self._shown = {*shown, "help", "help_all"}
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> None:
+        if rest[-1] != "--help-all":
+            for action in parser._actions:
+                if action.option_strings and action.dest not in self._shown:
+                    action.help = argparse.SUPPRESS
+            for group in parser._action_groups:
+                if all(action.help == argparse.SUPPRESS for action in group._group_actions):
+                    group.description = None
+        parser.print_help()
+        parser.exit()
+
+
+def as_flag(name: str) -> str:
+    """Return the flag of an option."""
+    return f"--{name.replace('_', '-')}"
+
+
+def add_flags(parser: argparse._ActionsContainer, flags: dict[str, Flag]) -> None:
+    """Add flags by the names of their values."""
+    for name, settings in flags.items():
+        parser.add_argument(as_flag(name), **settings)
+
+
 def add_load_flags(parser: argparse._ActionsContainer, *names: str) -> None:
     """Add flags by the names of options of loading; all of them without names."""
-    for name in names or _FLAGS:
-        parser.add_argument(f"--{name.replace('_', '-')}", **_FLAGS[name])
+    add_flags(parser, {name: _LOAD_FLAGS[name] for name in names or _LOAD_FLAGS})
 
 
 def given_load_arguments(options: argparse.Namespace) -> LoadArguments:
     """Return the options of loading that flags of :func:`add_load_flags` have set."""
-    given = {name: getattr(options, name, None) for name in _FLAGS}
+    given = {name: getattr(options, name, None) for name in _LOAD_FLAGS}
     # `False` is a flag that is not given.
     return cast("LoadArguments", {name: value for name, value in given.items() if value})
 
 
-def add_option_flags(parser: argparse._ActionsContainer, *names: str) -> None:
-    """Add a flag for each of some options, such as ``--max-tokens N``.
+def add_option_flags(
+    parser: argparse._ActionsContainer, model: type[BaseModel], *names: str
+) -> None:
+    """Add a flag for each of some options of a model, such as ``--max-tokens N``.
 
-    Numbers, Booleans and options with named values have flags. A flag accepts the named values
-    only; that of a Boolean has no value. The former name of a flag is an error with the new one.
+    A flag accepts the named values of its option only; that of a Boolean has no value, and of one
+    that is on by default a negation.
     """
     for name in names:
-        field = GenerationOptions.model_fields[name]
+        field = model.model_fields[name]
         kinds = (field.annotation, *get_args(field.annotation))
         texts = [text for kind in kinds if get_origin(kind) is Literal for text in get_args(kind)]
-        shape: dict[str, Any] = {"choices": texts}
+        shape: Flag = {"choices": texts} if texts else {"metavar": name.rpartition("_")[2].upper()}
         if bool in kinds:
             shape = {"action": "store_const", "const": True}
-        elif not texts:
-            is_integer = int in kinds
-            shape = {"type": int if is_integer else float, "metavar": "N" if is_integer else "X"}
+            if field.default is True:
+                shape = {"action": argparse.BooleanOptionalAction}
+        elif int in kinds or float in kinds:
+            shape = (
+                {"type": int, "metavar": "N"} if int in kinds else {"type": float, "metavar": "X"}
+            )
         # `argparse` formats help texts with `%`.
         about = (field.description or "").replace("`", "").replace("%", "%%")
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", help=f"{about} (default: {field.default})", **shape
-        )
-    for former, name in RENAMED_OPTIONS.items():
-        if name in names:
-            parser.add_argument(
-                f"--{former.replace('_', '-')}", action=_Renamed, const=name, help=argparse.SUPPRESS
-            )
+        default = "" if field.default in (None, False, (), "") else f" (default: {field.default})"
+        add_flags(parser, {name: {"help": f"{about}{default}", **shape}})
 
 
-class _Renamed(argparse.Action):
-    """Refuses the former name of a flag; ``const`` is the name of the option."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **arguments: Any) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **arguments)
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        parser.error(f"{option_string} is named --{str(self.const).replace('_', '-')} now")
-
-
-def given_flags(arguments: argparse.Namespace, *names: str) -> OptionOverrides:
-    """Return the options that flags of :func:`add_option_flags` have set.
-
-    Raises:
-        InvalidOptionError: A value is out of range.
-    """
+def given_flags(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return the options that flags have set."""
     given = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    GenerationOptions(**given)
-    return cast(OptionOverrides, given)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def in_flags(message: str, names: Iterable[str]) -> str:
+    """Return a message about arguments in Python with flags in their place.
+
+    ``"resume=True continues it"`` is ``"--resume continues it"``. Names without an underscore are
+    words as well, and replaced if a value follows.
+    """
+
+    def flag(match: re.Match[str]) -> str:
+        value = match["value"]
+        words = [as_flag(match["name"]), *([value] if value else [])]
+        return " ".join(word for word in words if word != "True")
+
+    known = "|".join(sorted(names, key=len, reverse=True))
+    message = re.sub(rf"\b(?P<name>{known})=(?P<value>'[^']*'|\w*)", flag, message)
+    compound = "|".join(name for name in names if "_" in name)
+    return re.sub(rf"(?<![\w'-])(?P<name>{compound})(?P<value>)(?![\w'])", flag, message)

@@ -16,11 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from state_machines.errors import ProxyError
 
-from ..errors import MissingExtraError
-from ..runtime.extras import requires_extra
+from ..errors import InvalidOptionError, MissingExtraError, OutputFileRefusedError
+from ..options.generation import RENAMED_OPTIONS
+from ..runtime.extras import import_extra, requires_extra
 from ..runtime.process_runtime import to_stderr
 from . import extract, transcribe
-from .errors import CommandLineError, discard_standard_output, writing_to_standard_output
+from .errors import (
+    WRONG_COMMAND_LINE,
+    CommandLineError,
+    discard_standard_output,
+    writing_to_standard_output,
+)
+from .flags import Parser, as_flag, in_flags
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -47,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     options = _parse(arguments)
+    names = vars(options)
     # JSON is UTF-8, independent of the locale.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
@@ -54,11 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run(options)
         with writing_to_standard_output():
             sys.stdout.flush()
-    except CommandLineError as error:
-        _print_error(str(error))
-        return 2
+    except (CommandLineError, InvalidOptionError, OutputFileRefusedError) as error:
+        _print_error(in_flags(str(error), names))
+        return WRONG_COMMAND_LINE
     except ProxyError as error:
-        _print_error(str(error))
+        _print_error(in_flags(str(error), names))
         _flush_or_discard()
         return 1
     except KeyboardInterrupt as error:
@@ -71,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="proxy-engine", description="Structured generation with language models on Apple MLX."
     )
     parser.add_argument("--version", action=_Version, help="show the version and exit")
@@ -79,13 +87,17 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     extract.add_parser(commands)
     transcribe.add_parser(commands)
     _add_small_commands(commands)
+    if "_ARGCOMPLETE" in os.environ:
+        import_extra("completion", "argcomplete", purpose="Completion").autocomplete(parser)
     options, unknown = parser.parse_known_args(arguments)
     options.arguments = sys.argv[1:] if arguments is None else list(arguments)
     if hasattr(options, "flags"):
         # The command parses its flags itself.
         options.flags = unknown
     elif unknown:
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        former = {as_flag(name): as_flag(new) for name, new in RENAMED_OPTIONS.items()}
+        renamed = [f"{flag} is named {former[flag]} now" for flag in unknown if flag in former]
+        parser.error("; ".join(renamed) or f"unrecognized arguments: {' '.join(unknown)}")
     return options
 
 
@@ -112,7 +124,7 @@ def _print_error(message: str) -> None:
     print(f"proxy-engine: {message}", file=sys.stderr)
 
 
-def _add_small_commands(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_small_commands(commands: _SubParsersAction[Parser]) -> None:
     # Its flags are parsed by `pydantic_settings`, once it is imported.
     parser = commands.add_parser("serve", help="serve a model to OpenAI's clients", add_help=False)
     parser.set_defaults(run=_serve, flags=[])

@@ -17,13 +17,13 @@ from state_machines import (
 )
 from state_machines.errors import GrammarError, PatternError, SchemaError
 
-from ..errors import InvalidOptionError
 from ..extraction.output_file import OutputFile, open_output
+from ..extraction.sources import STANDARD_INPUT, opened_file
 from ..runtime import process_runtime
 from ..runtime.process_runtime import to_stderr
-from .errors import CommandLineError, refused
-from .flags import add_load_flags, given_load_arguments
-from .input_arguments import STANDARD_INPUT, check_files, opened_input, read_schema
+from .errors import CommandLineError
+from .flags import Parser, add_load_flags, given_load_arguments
+from .schema_argument import read_schema
 from .transcription import Form, Recording, transcribe_recordings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ each line is an object. A recording that fails is reported on standard error, an
 --grammar or --schema the transcript matches it, and the recording has at most 30 seconds."""
 
 
-def add_parser(commands: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(commands: _SubParsersAction[Parser]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "transcribe", help="turn speech into text or subtitles", description=_DESCRIPTION
@@ -180,11 +180,8 @@ def _overrides(options: argparse.Namespace) -> TranscriptionOverrides:
         overrides["prompt"] = options.prompt
     if options.lead_in is not None:
         overrides["lead_in"] = options.lead_in
-    try:
-        # The engine, which loads the model first, checks it again.
-        TranscriptionOptions(**overrides)
-    except InvalidOptionError as error:
-        raise CommandLineError(str(error)) from error
+    # The engine, which loads the model first, checks it again.
+    TranscriptionOptions(**overrides)
     return overrides
 
 
@@ -192,10 +189,15 @@ def _overrides(options: argparse.Namespace) -> TranscriptionOverrides:
 def _recordings(options: argparse.Namespace) -> Iterator[list[Recording]]:
     paths = options.recordings
     if paths == [STANDARD_INPUT]:
-        with opened_input(STANDARD_INPUT) as source:
+        with opened_file(STANDARD_INPUT) as source:
             yield [Recording(STANDARD_INPUT, source.read())]
         return
-    check_files(paths)
+    for path in paths:
+        if path == STANDARD_INPUT:
+            raise CommandLineError("standard input cannot be one of several inputs")
+        # Raises if it is missing, a directory, or cannot be read.
+        with opened_file(path):
+            pass
     yield [Recording(path, Path(path)) for path in paths]
 
 
@@ -205,12 +207,7 @@ def _opened_output(options: argparse.Namespace) -> Iterator[OutputFile | None]:
         yield None
         return
     inputs = [path for path in options.recordings if path != STANDARD_INPUT]
-    with (
-        refused(),
-        open_output(
-            options.output, inputs=inputs, is_resumed=False, is_replaced=options.overwrite
-        ) as output,
-    ):
+    with open_output(options.output, inputs=inputs, is_replaced=options.overwrite) as output:
         yield output
 
 

@@ -140,7 +140,7 @@ def schema_outline(schema: Any, max_chars: int) -> str:
     shared = _shared_definitions(schema)
     text = ""
     for depth in _DEPTHS:
-        writer = _Writer(schema, shared, depth, max_chars)
+        writer = _OutlineWriter(schema, shared, depth, max_chars)
         text = writer.text()
         if not writer.is_cut and len(text) <= max_chars:
             return text
@@ -148,7 +148,7 @@ def schema_outline(schema: Any, max_chars: int) -> str:
     return f"{kept[: kept.rfind(chr(10))]}\n..." if "\n" in kept else f"{kept}..."
 
 
-class _Writer:
+class _OutlineWriter:
     """Writes an outline of limited depth, and stops soon after ``max_chars`` characters."""
 
     def __init__(self, root: Any, shared: set[str], max_depth: int, max_chars: int) -> None:

@@ -11,8 +11,8 @@ from mlx.nn.layers.base import Module
 
 from ..errors import DistributedError
 from ..generation import clear_cache, model_bytes, wired_memory
-from ..replication import OPERATIONS
-from .channel import FollowerChannel, Message, broadcast, read_argument
+from .channel import FollowerChannel, broadcast
+from .operations import OPERATIONS, RankMessage, read_argument
 
 _PASSES_IN_FLIGHT = 2
 """Passes that are dispatched and not waited for. The CPU prepares the next one meanwhile."""
@@ -36,7 +36,7 @@ def follow(channel: FollowerChannel, group: mx.distributed.Group) -> None:
     with ExitStack() as stack:
         follower = Follower(group, stack)
         while (text := channel.receive()) is not None:
-            error = follower.perform(Message.decode(text))
+            error = follower.perform(RankMessage.decode(text))
             if error is not None:
                 # Probes try what some models cannot do: then rank 0 fails as well.
                 _expect_failure(error, channel, group.rank())
@@ -49,7 +49,7 @@ def _expect_failure(error: Exception, channel: FollowerChannel, rank: int) -> No
         text = channel.receive(_SECONDS_TO_FAIL)
     except TimeoutError:
         raise DistributedError(what, rank=rank) from error
-    if text is not None and not Message.decode(text).has_failed:
+    if text is not None and not RankMessage.decode(text).has_failed:
         raise DistributedError(what, rank=rank) from error
 
 
@@ -71,7 +71,7 @@ class Follower:
         self._passes = 0
         self._stack = stack
 
-    def perform(self, message: Message) -> Exception | None:
+    def perform(self, message: RankMessage) -> Exception | None:
         """Perform the operation of a message, and return the exception that it raises.
 
         Raises:
@@ -89,7 +89,7 @@ class Follower:
                 return error
         return None
 
-    def _perform(self, message: Message, name: str) -> None:
+    def _perform(self, message: RankMessage, name: str) -> None:
         operation = OPERATIONS[name]
         arguments = [
             read_argument(one, self.objects.__getitem__, self._broadcast)

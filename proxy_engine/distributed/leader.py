@@ -16,9 +16,17 @@ import mlx.core as mx
 
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel
-from ..replication import Operation, Replica, ReplicatedList, mapped, register
-from .channel import LeaderChannel, Message, broadcast, is_lost_connection
+from .channel import LeaderChannel, broadcast, is_lost_connection
 from .follower import follow
+from .operations import (
+    Operation,
+    RankMessage,
+    Replica,
+    ReplicatedList,
+    mapped,
+    register,
+    replicate,
+)
 from .session import Member, Session, join
 from .sharding import load_sharded
 
@@ -41,6 +49,7 @@ class Leader:
         self._unused: deque[int] = deque()
         self._thread: int | None = None
         self._last: mx.array | None = None
+        replicate()
 
     def perform(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         """Perform an operation on all ranks, and return the result of this one.
@@ -64,7 +73,7 @@ class Leader:
             except Exception as error:
                 # After a lost connection, the ranks agree which of them has failed.
                 if not is_lost_connection(error):
-                    self._channel.send(Message(has_failed=True).encode())
+                    self._channel.send(RankMessage(has_failed=True).encode())
                 raise
             finally:
                 self._is_performing = False
@@ -72,7 +81,7 @@ class Leader:
     def _perform(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         number = None if operation.creates is None else next(self._numbers)
         unused = [self._unused.popleft() for _ in range(len(self._unused))]
-        message = Message(operation.name, arguments, number, unused)
+        message = RankMessage(operation.name, arguments, number, unused)
         self._channel.send(message.encode())
         given = [mapped(one, self._broadcast) for one in arguments]
         result = operation.function(*given)

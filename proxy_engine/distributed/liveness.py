@@ -27,7 +27,7 @@ load its shard than rank 0 does, which goes on to send messages."""
 _MAX_BYTES = 1 << 16
 
 
-class Watch(Protocol):
+class PeerWatch(Protocol):
     """Receives what happens to the peers, on the thread of the heartbeats."""
 
     def peer_failed(self, failure: Failure) -> None:
@@ -69,7 +69,7 @@ class Liveness:
     def __init__(
         self,
         peers: Mapping[int, Peer],
-        watch: Watch,
+        watch: PeerWatch,
         count: Callable[[], int],
         *,
         leads: bool,

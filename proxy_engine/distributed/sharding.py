@@ -23,8 +23,8 @@ from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel, load_model
 from ..runtime.process_runtime import OnProgress
 from .sharding_plan import (
-    Group,
     Parallelism,
+    RankGroup,
     build,
     pipeline_problem,
     pipeline_stage,
@@ -41,7 +41,7 @@ _METADATA = [name for name in mlx_lm.utils.DEFAULT_ALLOW_PATTERNS if name not in
 def load_sharded(
     model: str | os.PathLike[str] | None,
     options: LoadOptions,
-    group: Group,
+    group: RankGroup,
     on_progress: OnProgress | None = None,
 ) -> LoadedModel:
     """Load this rank's share of a model.
@@ -69,7 +69,7 @@ def load_sharded(
 class Sharding:
     """Loads models as lazy arrays and keeps this rank's share."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: RankGroup) -> None:
         self._group = group
         self._parallelism = Parallelism.TENSOR
         self._config: Mapping[str, Any] = {}

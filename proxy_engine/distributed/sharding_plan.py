@@ -52,7 +52,7 @@ class Parallelism(enum.Enum):
     """Each rank has some of the layers. Rank 0 has the last ones."""
 
 
-class Group(Protocol):
+class RankGroup(Protocol):
     """What models read of a process group when they shard."""
 
     def rank(self) -> int:
@@ -71,7 +71,7 @@ class Stage(Protocol):
     start_idx: int
     end_idx: int
 
-    def pipeline(self, group: Group) -> None:
+    def pipeline(self, group: RankGroup) -> None:
         """Drop the layers of other ranks."""
         ...
 
@@ -174,7 +174,7 @@ def build(config: Mapping[str, Any]) -> Module:
     return model
 
 
-def sharding_problem(model: Module, group: Group) -> str | None:
+def sharding_problem(model: Module, group: RankGroup) -> str | None:
     """Shard a model by tensors.
 
     Args:
@@ -207,7 +207,7 @@ def sharding_problem(model: Module, group: Group) -> str | None:
     return _indivisible(remainders, size) if remainders else None
 
 
-def pipeline_problem(model: Module, group: Group) -> str | None:
+def pipeline_problem(model: Module, group: RankGroup) -> str | None:
     """Reduce a model to the layers of one rank.
 
     Args:

@@ -5,9 +5,10 @@ Each method imports its package when it is called, so programs that only generat
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 from ..runtime.extras import import_extra
 from .core import EngineCore
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ..transcription.results import Transcript, TranscriptStream
     from ..transcription.transcriber import Audio
     from .arguments import Format, T
+
+    Records: TypeAlias = Iterable[Any] | os.PathLike[str]
 
 # Imported by name: the engine does not depend on its front ends.
 _CLIENTS = "proxy_engine.integrations.openai"
@@ -41,20 +44,20 @@ class Applications:
     @overload
     def extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: TypeForm[T],
         **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionResults[T]: ...
     @overload
     def extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Format[T],
         **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionResults[T]: ...
     def extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Any = None,
         **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionResults[Any]:
@@ -66,20 +69,25 @@ class Applications:
         Args:
             records: Strings, mappings, dataclasses, pydantic objects or named tuples in a list or
                 another iterable; a data frame of pandas or polars, a table of pyarrow, or a dataset
-                of Hugging Face, with a record in each row.
+                of Hugging Face, with a record in each row. Or a ``pathlib.Path`` or a URL of a file
+                of JSON Lines, CSV or Parquet, or of texts and images.
             response_format: As in :meth:`generate`, except free text and compositions.
             text: The field or column with the text, or a function of the record.
             image: The field or column with an image, or a function of the record: a path, a URL,
                 bytes, an image of Pillow, or a list of these. A record with an image needs no text.
-            instruction: The instruction to the model, or a function of the record. Default: extract
-                the properties of the response format.
+            instruction: The text that precedes that of a record in its prompt, or a function of the
+                record. Default: the prompt is the text, as :meth:`generate` takes it.
             prefix: Text before the names of the result's columns, where the records have fields of
                 the same names.
-            columns: Further columns of frames and output files: ``"tokens"`` (``prompt_tokens`` and
-                ``completion_tokens``), ``"cut_short"`` (``cut_short``, why an answer ended early,
-                and ``cut_short_at``, the JSON Pointer of the value) and ``"confidence"``
+            columns: Columns of frames and output files about the answers: ``"cut_short"``, the
+                default (``cut_short``, why an answer ended early, and ``cut_short_at``, the JSON
+                Pointer of the value; rows of JSON Lines have them only then), ``"tokens"``
+                (``prompt_tokens`` and ``completion_tokens``) and ``"confidence"``
                 (``<property>_confidence`` for each property; the options ``exact_choices`` and
                 ``confidence`` are then on by default). ``confidence=True`` adds the last one.
+            retry_cut_short: Whether a record whose answer ``max_tokens`` cuts short is tried once
+                more with twice as many tokens. Without ``max_tokens``, here and in the options of
+                the engine, an answer ends with the context at the latest.
             quotes: Whether the model copies the words of the text that state a property after it
                 has written the property. The quotes are in ``record.quotes``, at the pointers of
                 the properties, and in columns ``<property>_quote``; the values are without them.
@@ -89,11 +97,12 @@ class Applications:
                 items with quotes from ``"input"``, or an object whose only property is one.
             chunk_overlap: Number of tokens by which pieces overlap at least. Default: an eighth of
                 ``chunk_tokens``.
-            output: A file to which rows are written as they finish. Its suffix, ``.jsonl``,
+            output: A file or URL to which rows are written as they finish. Its suffix, ``.jsonl``,
                 ``.csv`` or ``.parquet``, is its format. The rows of a Parquet file are beside it,
                 in ``.partial.jsonl``, until the last one.
             resume: Continue the output file of an interrupted run over the same records. Its rows
                 are validated, and returned without ``usage``.
+            overwrite: Replace an output file that exists.
             progress: Whether to show a progress bar, or a function that is called with an
                 ``ExtractionProgress`` after each record. Default: a bar if standard error is a
                 terminal, and in notebooks.
@@ -118,20 +127,20 @@ class Applications:
     @overload
     def iter_extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: TypeForm[T],
         **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionStream[T]: ...
     @overload
     def iter_extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Format[T],
         **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionStream[T]: ...
     def iter_extract(
         self,
-        records: Iterable[Any],
+        records: Records,
         response_format: Any = None,
         **arguments: Unpack[ExtractionArguments],
     ) -> ExtractionStream[Any]:

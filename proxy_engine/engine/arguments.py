@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from state_machines import StateMachine
     from state_machines.root import Part
 
-    from ..answers.response_format import JsonSchema, MachineSource, OuterFormat
+    from ..answers.response_format import JsonSchema, OuterFormat
+    from ..text_formats import TextFormat
 
     T = TypeVarWithDefault("T", default=Any)
     Format: TypeAlias = (
-        TypeAdapter[T] | JsonSchema | StateMachine | MachineSource | OuterFormat | Part | None
+        TypeAdapter[T] | TextFormat[T] | JsonSchema | StateMachine | OuterFormat | Part | None
     )
-    """The response formats that are no types. Without a ``TypeAdapter``, ``T`` is ``Any``."""
+    """The response formats that are no types. ``T`` is ``Any`` except for a ``TypeAdapter`` and a
+    ``TextFormat``."""
 
 C = TypeVar("C", bound=type)
 
@@ -149,9 +151,12 @@ def _request_arguments() -> ListedArguments:
 
 
 def _extraction_arguments() -> ListedArguments:
-    from ..extraction.options import DEFAULTS, ExtractionArguments  # noqa: PLC0415 - slow.
+    from ..extraction.options import (  # noqa: PLC0415 - slow.
+        ExtractionArguments,
+        ExtractionOptions,
+    )
 
-    return ExtractionArguments, {**option_defaults(GenerationOptions), **DEFAULTS}
+    return ExtractionArguments, option_defaults(GenerationOptions, ExtractionOptions)
 
 
 def _transcription_arguments() -> ListedArguments:

@@ -90,6 +90,7 @@ class EngineCore:
         if drafting is not None:
             drafting.check_source(options.draft_model, model)
         self.worker = worker
+        self.is_distributed = load_options.distributed
         self.media = options.media or MediaOptions()
         started = time.perf_counter()
         self.loaded = loaded = _loaded(worker, model, tokenizer, options.on_progress, load_options)

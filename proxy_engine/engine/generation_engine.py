@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
@@ -261,9 +261,10 @@ class GenerationEngine:
             arguments: ``tool_choice``, whether the first answer may or must call tools;
                 ``max_rounds`` (8), the maximum number of answers with tool calls, after
                 which the next one has none; ``on_turn``, a function that is called with each new
-                message; and the options of ``GenerationOptions``.
+                message; and the options of ``GenerationOptions``. A call that has a result is not
+                repeated unless ``allow_repeated_calls=True``, for tools whose result changes.
         """
-        loop, options = _tool_loop(prompt, tools, arguments, self._core.input_modalities)
+        loop, options = self._tool_loop(prompt, tools, arguments)
         self._core.preparation.request("-", response_format, _last(options))
         generate = partial(self.generate, response_format=response_format, **options)
         return loop.run(lambda turns, choice: generate(turns, tools=loop.tools, tool_choice=choice))
@@ -295,23 +296,27 @@ class GenerationEngine:
         **arguments: Unpack[ToolLoopArguments],
     ) -> ToolRun[GenerationResult[Any]]:
         """:meth:`run_tools` for event loops; async tools are awaited."""
-        loop, options = _tool_loop(prompt, tools, arguments, self._core.input_modalities)
+        loop, options = self._tool_loop(prompt, tools, arguments)
         await self._core.aprepare("-", response_format, _last(options))
         generate = partial(self.agenerate, response_format=response_format, **options)
         return await loop.arun(
             lambda turns, choice: generate(turns, tools=loop.tools, tool_choice=choice)
         )
 
-
-def _tool_loop(
-    prompt: Prompt, tools: Iterable[Any], arguments: ToolLoopArguments, media: Collection[str]
-) -> tuple[ToolLoop[GenerationResult[Any]], RequestArguments]:
-    """Return the loop, and the arguments of its requests."""
-    options: dict[str, Any] = {**arguments}
-    names = ToolLoopArguments.__annotations__.keys() - OptionOverrides.__annotations__
-    given = {name: options.pop(name) for name in names & options.keys()}
-    loop: ToolLoop[GenerationResult[Any]] = ToolLoop(prompt, tools, media=media, **given)
-    return loop, cast(RequestArguments, {**reusable(options), "tools": loop.tools})
+    def _tool_loop(
+        self, prompt: Prompt, tools: Iterable[Any], arguments: ToolLoopArguments
+    ) -> tuple[ToolLoop[GenerationResult[Any]], RequestArguments]:
+        """Return the loop, and the arguments of its requests."""
+        options: dict[str, Any] = {**arguments}
+        names = ToolLoopArguments.__annotations__.keys() - OptionOverrides.__annotations__
+        given = {name: options.pop(name) for name in names & options.keys()}
+        loop: ToolLoop[GenerationResult[Any]] = ToolLoop(
+            prompt, tools, media=self._core.input_modalities, **given
+        )
+        defaults = self._core.preparation.options
+        allowed = options.get("allow_repeated_calls", defaults.allow_repeated_calls)
+        options["allow_repeated_calls"] = False if allowed is None else allowed
+        return loop, cast(RequestArguments, {**reusable(options), "tools": loop.tools})
 
 
 def _last(options: RequestArguments) -> RequestArguments:

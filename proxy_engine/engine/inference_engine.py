@@ -20,7 +20,6 @@ from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments
 from ..options.generation import GenerationOptions
 from ..prompt_cache.options import CacheOptions
-from ..replication import replica_of
 from ..requests.worker import Worker, on_own_thread
 from ..results.events import Event, PromptProgress
 from ..runtime.process_runtime import OnProgress, to_stderr
@@ -177,7 +176,7 @@ class InferenceEngine(GenerationEngine, BatchEngine, Applications, EnginePropert
         return self._core.worker.submit(lambda: self._core.caches.load(path)).result()
 
     def _check_has_whole_caches(self) -> None:
-        if replica_of(self._core.loaded.model) is not None:
+        if self._core.is_distributed:
             raise InvalidOptionError(
                 "prompt caches of a distributed model cannot be saved or loaded: each rank has a "
                 "shard of them",

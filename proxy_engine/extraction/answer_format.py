@@ -18,6 +18,7 @@ from state_machines import JsonSchemaStateMachine, StateMachine
 from state_machines.quotes import source_names
 
 from ..errors import InvalidOptionError, InvalidResponseFormatError
+from ..text_formats import TextFormat
 from ..type_reader import TypeReader, type_reader
 from ..validation import JsonValidator
 from .details import NO_DETAILS, RESULT, DetailColumns, Details
@@ -156,7 +157,7 @@ class AnswerFormat:
             raise InvalidOptionError(
                 f"the output would have two columns of the name {shown}",
                 option="prefix",
-                hint="Give a prefix for the names of the result's columns, such as 'result_'.",
+                hint="Give the result's columns other names, such as those of prefix='result_'.",
             )
 
     def answer_text(self, result: GenerationResult[Any]) -> str:
@@ -308,9 +309,10 @@ def _reader_and_schema(given: Any, *, write_defaults: bool) -> tuple[TypeReader[
         case None | {"type": "text"}:
             raise InvalidResponseFormatError(
                 "an extraction needs a response format",
-                hint="Give a pydantic model, another type, a JSON Schema or a state machine.",
+                hint="Give a pydantic model, another type, a JSON Schema, or a Choice, Regex, Lark "
+                "or GBNF.",
             )
-        case StateMachine() | {"type": "grammar" | "structural_tag"}:
+        case StateMachine() | TextFormat() | {"type": "grammar" | "structural_tag"}:
             return None, None
         case {"type": "json_object"}:
             return None, {"type": "object"}

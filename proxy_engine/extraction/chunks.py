@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from state_machines.grammar.chunks import quote_places
 from state_machines.quotes import source_names
 
-from ..checks import short_repr
 from ..errors import InvalidOptionError, OutputValidationError
 from ..results.parts import Quotation, total_usage
 from .answer_format import AnswerFormat
+from .details import is_limit
 from .field_quotes import QuotedList, QuotedObject
 from .json_values import join_members, pointer_of, split_items, split_members
 from .schemas import ANNOTATIONS, INPUT, definition, keywords_beside_references, with_definitions
@@ -166,7 +166,8 @@ class ItemList:
             for index, item in enumerate(items)
             for quote in item.quotes
         )
-        cut = next((result.cut_short for result in results if result.cut_short is not None), None)
+        cuts = [result.cut_short for result in results if result.cut_short is not None]
+        cut = next(filter(is_limit, cuts), next(iter(cuts), None))
         return replace(
             results[0],
             text=text,
@@ -279,7 +280,8 @@ class Chunks:
         """Check the arguments; ``None`` if texts are not divided.
 
         Raises:
-            InvalidOptionError: A number is invalid, or answers of the format cannot be merged.
+            InvalidOptionError: The overlap is as long as a piece, or answers of the format cannot
+                be merged.
         """
         if tokens is None:
             if overlap is not None:
@@ -287,16 +289,10 @@ class Chunks:
                     "chunk_overlap requires chunk_tokens", option="chunk_overlap"
                 )
             return None
-        if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 1:
-            raise InvalidOptionError(
-                f"chunk_tokens should be an integer of at least 1, not {short_repr(tokens)}",
-                option="chunk_tokens",
-            )
         shared = tokens // 8 if overlap is None else overlap
-        if not isinstance(shared, int) or isinstance(shared, bool) or not 0 <= shared < tokens:
+        if shared >= tokens:
             raise InvalidOptionError(
-                f"chunk_overlap should be an integer from 0 to {tokens - 1}, below chunk_tokens, "
-                f"not {short_repr(overlap)}",
+                f"chunk_overlap should be less than chunk_tokens, {tokens}, not {overlap}",
                 option="chunk_overlap",
             )
         return cls(tokens, shared, ItemList.of(answers))

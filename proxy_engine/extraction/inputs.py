@@ -108,6 +108,11 @@ class Inputs:
     def __next__(self) -> Item:
         return self._ahead.popleft() if self._ahead else next(self._items)
 
+    def change(self, change: Callable[[Item], Item]) -> None:
+        """Change the records that are taken from now on."""
+        self._ahead = deque(map(change, self._ahead))
+        self._items = map(change, self._items)
+
     def first(self, count: int) -> list[Item]:
         """Wait for the next ``count`` records and return them, without taking them."""
         self._ahead.extend(islice(self._items, max(count - len(self._ahead), 0)))

@@ -12,8 +12,6 @@ from typing import IO
 
 from ..errors import OutputFileError, OutputFileRefusedError
 
-EXISTING_HINT = "resume=True continues it after an interrupt."
-
 
 class OutputFile:
     """A file that only this process writes, row by row. Unchanged until ``begin``.
@@ -147,7 +145,7 @@ def existing(path: str) -> OutputFileRefusedError:
     return OutputFileRefusedError(
         f"{path!r} already exists",
         path=path,
-        hint=EXISTING_HINT,
+        hint="resume=True continues it after an interrupt, overwrite=True replaces it.",
     )
 
 

@@ -12,10 +12,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
-from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import IO, Any, NamedTuple
 
 from ..errors import EarlierRunError, InvalidOptionError, OutputFileRefusedError
 from .answer_format import AnswerFormat
@@ -24,25 +23,15 @@ from .json_values import encode
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
 from .parquet import Parquet
-from .rows import Csv, JsonLines, RowFormat, error_type
+from .remote import RemoteOutput, as_path, is_remote
+from .rows import SUFFIXES, Csv, FileFormat, JsonLines, RowFormat, error_type, format_of, suffix_of
 
-FileFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
-
-SUFFIXES: dict[str, FileFormat] = {
-    **{f".{name}": name for name in get_args(FileFormat)},
-    ".ndjson": "jsonl",
-}
 _FORMATS: dict[FileFormat, type[RowFormat]] = {
     "jsonl": JsonLines,
     "csv": Csv,
     "parquet": Parquet,
 }
 _VERSION = 1
-
-
-def format_of(path: str) -> FileFormat | None:
-    """Return the format that a file's suffix names; ``None`` for other suffixes."""
-    return SUFFIXES.get(Path(path).suffix.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +44,8 @@ class OutputOptions:
         is_resumed: Whether rows of an earlier run are kept.
         is_replaced: Whether other contents are dropped.
         inputs: The files that it must not be.
+        is_typed: Whether the types of columns follow from the schema alone, as they must if several
+            processes write a file each, and none of them has all values.
     """
 
     path: str
@@ -62,6 +53,7 @@ class OutputOptions:
     is_resumed: bool = False
     is_replaced: bool = False
     inputs: tuple[IO[bytes] | str, ...] = ()
+    is_typed: bool = False
 
     @classmethod
     def of(
@@ -71,20 +63,22 @@ class OutputOptions:
         is_resumed: bool = False,
         is_replaced: bool = False,
         inputs: tuple[IO[bytes] | str, ...] = (),
+        is_typed: bool = False,
     ) -> OutputOptions:
         """Return the options of a file whose suffix names its format; JSON Lines without a suffix.
 
         Raises:
             InvalidOptionError: The suffix names no format.
         """
-        found = format_of(path) if Path(path).suffix else "jsonl"
+        path = as_path(path)
+        found = format_of(path) if suffix_of(path) else "jsonl"
         if found is None:
             raise InvalidOptionError(
                 f"the suffix of {path!r} names no format of an output file",
                 option="output",
                 hint=f"Use one of {', '.join(SUFFIXES)}.",
             )
-        return cls(path, found, is_resumed, is_replaced, inputs)
+        return cls(path, found, is_resumed, is_replaced, inputs, is_typed)
 
     @contextlib.contextmanager
     def opened(
@@ -102,22 +96,36 @@ class OutputOptions:
             MissingExtraError: pyarrow, which writes Parquet, is not installed.
         """
         rows = _FORMATS[self.format](answers, fields, inputs.tables)
+        if self.is_typed:
+            rows.type_by_schema()
         with contextlib.ExitStack() as stack:
-            if rows.beside and has_contents(self.path):
+            remote = None
+            path = self.path
+            if is_remote(path):
+                remote = stack.enter_context(RemoteOutput(path, rows.beside))
+                if not self.is_replaced and remote.exists():
+                    if not self.is_resumed:
+                        raise existing(path)
+                    remote.fetch()
+                path = remote.path
+            local = replace(self, path=path)
+            if rows.beside and has_contents(path):
                 if not self.is_resumed and not self.is_replaced:
-                    raise existing(self.path)
+                    raise existing(path)
                 # Raises if it cannot be written, or is an input.
-                stack.enter_context(open_output(self.path, inputs=self.inputs, is_resumed=True))
+                stack.enter_context(open_output(path, inputs=self.inputs, is_resumed=True))
             file = stack.enter_context(
                 open_output(
-                    self.path + rows.beside,
+                    path + rows.beside,
                     inputs=self.inputs,
                     is_resumed=self.is_resumed,
                     is_replaced=self.is_replaced,
                 )
             )
-            manifest = self._opened_manifest(stack, file, answers) if file.is_regular else None
-            yield Output(self, file, manifest, rows, inputs)
+            manifest = None
+            if file.is_regular:
+                manifest = local._opened_manifest(stack, file, answers)
+            yield Output(local, file, manifest, rows, inputs, remote)
 
     def _opened_manifest(
         self, stack: contextlib.ExitStack, file: OutputFile, answers: AnswerFormat
@@ -227,6 +235,7 @@ class Output:
         manifest: Its manifest; ``None`` for a device.
         rows: The format of its rows.
         inputs: The records.
+        remote: Where the file is stored; ``None`` for a local one.
 
     Attributes:
         rows: The format of its rows.
@@ -240,9 +249,11 @@ class Output:
         manifest: Manifest | None,
         rows: RowFormat,
         inputs: Inputs,
+        remote: RemoteOutput | None = None,
     ) -> None:
         self.rows = rows
         self.done = 0
+        self._remote = remote
         self._path = options.path
         self._file = file
         self._manifest = manifest
@@ -314,6 +325,10 @@ class Output:
         self._file.begin(self._size)
         if self._manifest is not None:
             self._manifest.begin()
+        if self._remote is not None:
+            self._remote.begin()
+            # Raises if nothing can be stored.
+            self._remote.store()
 
     def write(self, outcome: Outcome) -> Outcome:
         """Append the row of a record, and return its outcome.
@@ -328,7 +343,14 @@ class Output:
         if self._manifest is not None:
             self._manifest.add(self._size, outcome)
         self.done += 1
+        if self._remote is not None:
+            self._remote.store(is_due=False)
         return outcome
+
+    def interrupt(self) -> None:
+        """Store the rows of a run that ends before the last one."""
+        if self._remote is not None:
+            self._remote.store()
 
     def finish(self) -> None:
         """Complete the file after the last row.
@@ -342,6 +364,9 @@ class Output:
         if self.rows.beside and not self._is_complete:
             self.rows.complete(self._file.path, self._path)
             os.unlink(self._file.path)
+        if self._remote is not None and not self._is_complete:
+            self._remote.finish()
+            self._remote = None
 
 
 def _text_of(lines: Iterator[bytes]) -> Iterator[str]:

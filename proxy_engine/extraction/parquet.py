@@ -15,7 +15,7 @@ from .json_values import encode, in_utf8
 from .outcomes import Outcome
 from .output_file import written_whole
 from .rows import JsonLines, Tables, error_text, unwritten
-from .tables import Column, import_arrow
+from .tables import Column, answer_types, fitted, import_arrow
 
 _CHUNK = 2_000
 
@@ -43,6 +43,14 @@ class Parquet(JsonLines):
         super().__init__(answers, fields, tables)
         self._arrow = import_arrow()
         self._tables = tables
+        self._types: dict[str, Any] | None = None
+
+    def type_by_schema(self) -> None:
+        self._types = answer_types(self.answers)
+
+    def _cells(self, value: Any) -> dict[str, Any]:
+        cells = self.answers.cells(self.answers.plain(value))
+        return cells if self._types is None else fitted(cells, self._types)
 
     def _fields(self, item: Item) -> dict[str, Any]:
         return {} if self._tables() is not None else super()._fields(item)
@@ -50,13 +58,15 @@ class Parquet(JsonLines):
     def row(self, outcome: Outcome) -> str:
         if outcome.error is None:
             # Raises as the conversion to columns would, when all records are done.
-            self.answers.cells(self.answers.plain(outcome.value()))
+            self._cells(outcome.value())
         # Validators may reject the values that they have returned: the answer is that of the model.
         return self._row(outcome, outcome.answer)
 
     def complete(self, rows: str, path: str) -> None:
         parquet = import_arrow("pyarrow.parquet")
-        columns = {name: Column(kind) for name, kind in self.answers.details.types.items()}
+        known = {**self.answers.details.types, **(self._types or {})}
+        # JSON is a text.
+        columns = {name: Column("string" if kind is None else kind) for name, kind in known.items()}
         for _, chunk in self._chunks(rows):
             for name in dict.fromkeys(name for row in chunk for name in row):
                 columns.setdefault(name, Column()).learn(row.get(name) for row in chunk)
@@ -106,13 +116,13 @@ class Parquet(JsonLines):
         error = row.pop(self.error, None)
         if error is not None:
             return {**row, self.error: f"{error['type']}: {error['message']}"}
-        if self.answers.reader is None:
+        if self.answers.reader is None and self._types is None:
             return row
         columns = {name: row.pop(name) for name in self.answers.columns if name in row}
         text = encode(self.answers.join(columns))
         try:
             value = self.answers.parse(text)
-            return {**row, **self.answers.cells(self.answers.plain(value))}
+            return {**row, **self._cells(value)}
         except ValueError as refused:
             # A validator that has changed since the row was written, in an earlier run.
             return {**row, self.error: error_text(unwritten(refused, text))}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +22,7 @@ from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, RecordError
 from .inputs import Content
 from .json_values import is_missing
+from .remote import is_remote, read_bytes
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
@@ -48,14 +49,14 @@ class RecordReader:
     Attributes:
         text: The field with the text.
         image: The field with an image, or a list of images; ``None`` without images.
-        directory: The directory that paths of images are relative to.
+        directory: The directory that paths of images are relative to, or its URL.
         repeats_content: Whether output rows have the text and the images, too.
         requires_image: Whether a table must have the column of images.
     """
 
     text: Field = "text"
     image: Field | None = None
-    directory: Path = Path()
+    directory: Path | str = Path()
     repeats_content: bool = True
     requires_image: bool = True
 
@@ -167,7 +168,7 @@ class RecordReader:
             case {"bytes": bytes(data)} | (bytes() as data):
                 return ImageContent(data=data)
             case {"bytes": None, "path": str(path)} | (str() | os.PathLike() as path):
-                return ImageContent(path=self.directory / path)
+                return self._image_file(path)
             case ImageContent():
                 return value
         if hasattr(value, "tobytes") and hasattr(value, "mode"):
@@ -177,6 +178,14 @@ class RecordReader:
             f"{short_repr(value)}",
             field=_name(self.image),
         )
+
+    def _image_file(self, path: str | os.PathLike[str]) -> ImageContent:
+        directory, name = self.directory, os.fspath(path)
+        if isinstance(directory, str) and not (is_remote(name) or Path(name).is_absolute()):
+            name = f"{directory}/{name}"
+        if is_remote(name):
+            return ImageContent(data=read_bytes(name))
+        return ImageContent(path=Path(directory, name))
 
     def _value(self, role: str, field: Field, record: Any, *, is_required: bool) -> Any:
         if callable(field):
@@ -212,22 +221,17 @@ def _name(field: Field | None) -> str | None:
 
 
 Instruction: TypeAlias = str | Callable[[Any], str]
-"""The instruction to the model, or a function of the record that returns it."""
+"""The text that precedes that of a record in its prompt, or a function of the record."""
 
 
-def write_prompt(
-    instruction: Instruction | None,
-    properties: Sequence[str],
-    is_json: bool,
-    record: Any,
-    content: Content,
-) -> Prompt:
+def write_prompt(instruction: Instruction | None, record: Any, content: Content) -> Prompt:
     """Return the prompt of a record: the images, the instruction and the text.
 
+    Without an instruction and images it is the text, as ``generate`` takes it, so that both have
+    the same answers.
+
     Args:
-        instruction: The instruction; ``None`` for one that names the properties.
-        properties: The names of the answer's properties; empty if answers are no objects.
-        is_json: Whether answers are JSON.
+        instruction: The instruction; ``None`` for none.
         record: The record.
         content: Its content.
 
@@ -235,25 +239,15 @@ def write_prompt(
         RecordError: The instruction is a function that raises, or returns no text.
     """
     if callable(instruction):
-        text = called("instruction", instruction, record)
-        if not isinstance(text, str):
-            raise RecordError(f"instruction(record) should be a text, not {short_repr(text)}")
+        given = called("instruction", instruction, record)
+        if not isinstance(given, str):
+            raise RecordError(f"instruction(record) should be a text, not {short_repr(given)}")
     else:
-        text = instruction or _default(properties, is_json, content)
-    if content.text.strip():
-        text = f"{text}\n\n{content.text.strip()}"
+        given = instruction or ""
+    text = "\n\n".join(part for part in (given, content.text) if part.strip())
     if not content.images:
         return text
-    return Interaction(Role.USER, [*content.images, TextContent(text)])
-
-
-def _default(properties: Sequence[str], is_json: bool, content: Content) -> str:
-    images = ("image" if len(content.images) == 1 else "images") if content.images else ""
-    source = " and ".join(filter(None, ["text" if content.text.strip() else "", images]))
-    these = "these" if source == "images" else "this"
-    if properties:
-        return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
-    return f"Answer{' with JSON' if is_json else ''} about {these} {source}:"
+    return Interaction(Role.USER, [*content.images, *([TextContent(text)] if text else [])])
 
 
 def called(name: str, function: Callable[[Any], Any], record: Any) -> Any:

@@ -8,15 +8,37 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..errors import EarlierRunError, OutputValidationError, RecordError
 from .answer_format import ERROR, AnswerFormat
 from .inputs import Item
 from .json_values import encode, in_utf8, join_members, jsonable
+from .remote import is_remote
 
 if TYPE_CHECKING:
     from .outcomes import Outcome
+
+
+FileFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
+
+SUFFIXES: dict[str, FileFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+
+
+def format_of(path: str) -> FileFormat | None:
+    """Return the format that a file's suffix names; ``None`` for other suffixes."""
+    return SUFFIXES.get(suffix_of(path))
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of a path or URL in lower case; empty without one."""
+    return Path(path.partition("?")[0] if is_remote(path) else path).suffix.lower()
 
 
 Tables: TypeAlias = Callable[[], Iterable[Any] | None]
@@ -55,11 +77,14 @@ class RowFormat(ABC):
                 raise RecordError(
                     f"the field {name!r} has the name of a column of the output",
                     field=name,
-                    hint="Give a prefix for the names of the result's columns.",
+                    hint="Give the result's columns other names with prefix=.",
                 )
 
     def continue_after(self, lines: Iterator[str]) -> None:  # noqa: B027 - JSON Lines need nothing
         """Read what later rows depend on from the lines of an earlier run."""
+
+    def type_by_schema(self) -> None:  # noqa: B027 - texts have no types
+        """Give the columns of answers the types of their schema; other values are errors."""
 
     def missing_header(self) -> str | None:
         """Return the header of a file without rows; ``None`` if none is missing."""
@@ -99,8 +124,9 @@ class JsonLines(RowFormat):
     """JSON Lines. A row without other fields is the answer itself, if nothing is added to it."""
 
     def row(self, outcome: Outcome) -> str:
-        has_details = self.answers.prefix or self.answers.details.types
-        if outcome.error is None and not (has_details or self._fields(outcome.item)):
+        details = self.answers.details.members(outcome.details)
+        is_extended = self.answers.prefix or details or self._fields(outcome.item)
+        if outcome.error is None and not is_extended:
             return outcome.text
         return self._row(outcome, outcome.text)
 
@@ -109,8 +135,9 @@ class JsonLines(RowFormat):
         if outcome.error is not None:
             error = failure(outcome.item.key, outcome.error)
             return join_members({**fields, self.error: encode(error)})
-        details = {name: encode(value) for name, value in outcome.details.items()}
-        return join_members({**fields, **self.answers.split(answer), **details})
+        details = self.answers.details.members(outcome.details)
+        added = {name: encode(value) for name, value in details.items()}
+        return join_members({**fields, **self.answers.split(answer), **added})
 
 
 class Csv(RowFormat):

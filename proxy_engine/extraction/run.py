@@ -1,16 +1,18 @@
 """Runs of an extraction: earlier rows, the batch, the output file.
 
-:func:`extract` and :func:`iter_extract` are built on the public methods of an engine.
+The engine's ``extract``, the command line and the actors of Ray are built on :class:`Run`, which
+uses the public methods of an engine.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Any, Unpack, cast
+from functools import cached_property
+from typing import IO, Any, Unpack, cast
 
 from state_machines.errors import UnsatisfiableSchemaError
 
@@ -20,22 +22,22 @@ from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from .answer_format import AnswerFormat
 from .chunks import Chunks
-from .details import DetailColumns
 from .inputs import Content, Inputs
-from .options import ExtractionArguments
+from .options import ExtractionArguments, ExtractionOptions
 from .outcomes import Engine, Extraction, Outcome, check_one_answer
 from .outputs import Output, OutputOptions
-from .progress import Progress, showing
-from .records import CHECKED_RECORDS, Field, Instruction, RecordReader
+from .progress import showing
+from .records import CHECKED_RECORDS, RecordReader
+from .remote import is_url
 from .results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
 from .rows import JsonLines, RowFormat
-from .sources import record_inputs
+from .sources import opened_inputs, record_inputs
 from .tables import Frame, as_frame
 
 
 def extract(
     engine: Engine,
-    records: Iterable[Any],
+    records: Iterable[Any] | str | os.PathLike[str],
     response_format: Any,
     **arguments: Unpack[ExtractionArguments],
 ) -> ExtractionResults[Any]:
@@ -46,36 +48,139 @@ def extract(
         records: As in ``InferenceEngine.extract``, as are the other arguments.
         response_format: The response format.
     """
-    return _prepared(engine, records, response_format, **arguments).results()
+    run = _RecordsRun.of(engine, records, response_format, arguments)
+    with ExtractionStream(run.records()) as stream:
+        answers = run.run.extraction.answers
+        return ExtractionResults(stream, answers=answers, reader=run.reader, frame=run.frame)
 
 
 def iter_extract(
     engine: Engine,
-    records: Iterable[Any],
+    records: Iterable[Any] | str | os.PathLike[str],
     response_format: Any,
     **arguments: Unpack[ExtractionArguments],
 ) -> ExtractionStream[Any]:
     """:func:`extract` as a stream: ``InferenceEngine.iter_extract`` as a function."""
-    return ExtractionStream(_prepared(engine, records, response_format, **arguments).records())
+    return ExtractionStream(_RecordsRun.of(engine, records, response_format, arguments).records())
 
 
-@dataclass(frozen=True, slots=True)
+def extraction_of(
+    response_format: Any,
+    options: ExtractionOptions,
+    requests: Mapping[str, Any],
+    model_hint: str = "Load a multimodal model.",
+) -> Extraction:
+    """Check the arguments of an extraction, without an engine.
+
+    Args:
+        response_format: The response format.
+        options: The options of the extraction.
+        requests: The options of the requests.
+        model_hint: How to name a model that reads images, as a sentence.
+
+    Raises:
+        InvalidOptionError: An option is invalid.
+        InvalidResponseFormatError: The response format is none of the accepted kinds.
+    """
+    check_names(requests, GenerationOptions.model_fields, GenerationOptions.name_hints)
+    # The check of the options and all records read them.
+    requests, columns = reusable(requests), options.columns
+    if requests.get("confidence") and "confidence" not in columns:
+        columns = (*columns, "confidence")
+    answers = AnswerFormat.of(
+        response_format, options.prefix, requests, columns, quotes=options.quotes
+    )
+    chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
+    if "confidence" in columns:
+        requests = {"exact_choices": True, "confidence": True, **requests}
+    return Extraction(
+        answers,
+        options.instruction,
+        requests,
+        chunks,
+        model_hint,
+        retry_cut_short=options.retry_cut_short,
+    )
+
+
+def check_requests(engine: Engine, extraction: Extraction) -> None:
+    """Raise the errors of the response format and the options, which all records have.
+
+    Raises:
+        ProxyError: As ``InferenceEngine.generate`` raises it, such as ``MaxTokensTooSmallError``.
+    """
+    answers, options = extraction.answers, extraction.request_options(engine)
+    check_one_answer(engine.options.override(cast(OptionOverrides, options)))
+    if answers.quotes_input:
+        options = {**options, "sources": extraction.sources(Content("-"))}
+    try:
+        engine.count_tokens("-", answers.response_format, **cast(OptionOverrides, options))
+    except UnsatisfiableSchemaError:
+        # Records have other texts, which may have the quotes that this one lacks.
+        if not answers.has_quotes:
+            raise
+
+
+@dataclass(frozen=True)
 class Run:
-    """An extraction from inputs that has not begun.
+    """An extraction from inputs to an output file that has not begun.
 
     Attributes:
         extraction: The format of the answers, the instruction and the options.
         inputs: The records.
-        fields: The fields of the records, if they are known.
         output: The output file.
         opened_engine: Returns the engine; called if there are records left.
     """
 
     extraction: Extraction
     inputs: Inputs
-    fields: tuple[str, ...]
     output: OutputOptions | None
     opened_engine: Callable[[], AbstractContextManager[Engine]]
+
+    @classmethod
+    def of(
+        cls,
+        extraction: Extraction,
+        options: ExtractionOptions,
+        inputs: Inputs,
+        opened_engine: Callable[[], AbstractContextManager[Engine]],
+        files: Iterable[IO[bytes] | str] = (),
+    ) -> Run:
+        """Check the fields of the records and the output file.
+
+        Args:
+            extraction: The format of the answers, the instruction and the options.
+            options: The options of the extraction.
+            inputs: The records.
+            opened_engine: Returns the engine; called if there are records left.
+            files: The files that the output must not be.
+
+        Raises:
+            InvalidOptionError: A column of the result has the name of a field, or the suffix of the
+                output names no format.
+        """
+        output = None
+        if options.output is not None:
+            output = OutputOptions.of(
+                os.fspath(options.output),
+                is_resumed=options.resume,
+                is_replaced=options.overwrite,
+                inputs=tuple(files),
+            )
+        return cls(extraction, inputs, output, opened_engine)
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the records, if they are known."""
+        return self.inputs.fields()
+
+    def check_columns(self, *, has_error: bool = True) -> None:
+        """Raise ``InvalidOptionError`` if a column of the result has the name of a field.
+
+        Args:
+            has_error: Whether there is a column of errors.
+        """
+        self.extraction.answers.check_columns(self.fields, has_error=has_error)
 
     def outcomes(self) -> Generator[Outcome]:
         """Yield the outcomes in the order of the records. Closing stops the requests.
@@ -87,7 +192,7 @@ class Run:
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
         answers = self.extraction.answers
-        with contextlib.ExitStack() as stack:
+        with ExitStack() as stack:
             output: Output | None = None
             rows: RowFormat = JsonLines(answers)
             if self.output is not None:
@@ -100,8 +205,10 @@ class Run:
                 if output is not None:
                     output.check_continuable()
                 engine = stack.enter_context(self.opened_engine())
+                check_requests(engine, self.extraction)
                 if output is not None:
                     output.begin()
+                    stack.callback(output.interrupt)
                 outcomes = self.extraction.outcomes(engine, self.inputs, rows.admit)
                 for outcome in stack.enter_context(contextlib.closing(outcomes)):
                     yield outcome if output is None else output.write(outcome)
@@ -111,100 +218,71 @@ class Run:
                 output.finish()
 
 
-def _prepared(
-    engine: Engine,
-    records: Iterable[Any],
-    response_format: Any,
-    *,
-    text: Field = "text",
-    image: Field | None = None,
-    instruction: Instruction | None = None,
-    prefix: str = "",
-    columns: Sequence[DetailColumns] = (),
-    quotes: bool = False,
-    chunk_tokens: int | None = None,
-    chunk_overlap: int | None = None,
-    output: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    progress: Progress = None,
-    **options: Unpack[OptionOverrides],
-) -> _RecordsRun:
-    """Check all arguments; the model does not run before."""
-    reader = RecordReader(text, image)
-    check_names(options, GenerationOptions.model_fields, GenerationOptions.name_hints)
-    # The check of the options and all records read them.
-    options = cast(OptionOverrides, reusable(options))
-    if options.get("confidence") and "confidence" not in columns:
-        columns = (*columns, "confidence")
-    answers = AnswerFormat.of(response_format, prefix, options, columns, quotes=quotes)
-    chunks = Chunks.of(chunk_tokens, chunk_overlap, answers)
-    if "confidence" in columns:
-        options = {"exact_choices": True, "confidence": True, **options}
-    frame = as_frame(records)
-    if frame is None:
-        if not is_iterable(records):
-            raise InvalidOptionError(
-                f"records should be an iterable of records, not {short_repr(records)}",
-                option="records",
-                hint="Put a single one into a list.",
-            )
-        if isinstance(records, Sequence):
-            # Records of an iterator fail alone.
-            reader.check_records(records[:CHECKED_RECORDS])
-    elif frame.columns is not None:
-        reader.check_columns(frame.columns)
-    if output is None and resume:
-        raise InvalidOptionError("resume requires an output file", option="resume")
-    file = None if output is None else OutputOptions.of(os.fspath(output), is_resumed=resume)
-    extraction = Extraction(answers, instruction, options, chunks)
-    # Errors of the response format and the options are those of every record.
-    check_requests(engine, extraction)
-    inputs = record_inputs(records, frame, reader)
-    fields = inputs.fields()
-    if frame is not None and frame.columns is None and fields:
-        reader.check_columns(fields)
-    answers.check_columns(fields)
-    run = Run(extraction, inputs, fields, file, lambda: contextlib.nullcontext(engine))
-    return _RecordsRun(run, reader, frame, progress)
-
-
-def check_requests(engine: Engine, extraction: Extraction) -> None:
-    """Raise the errors of the response format and the options, which all records have.
-
-    Raises:
-        ProxyError: As ``InferenceEngine.generate`` raises it, such as ``MaxTokensTooSmallError``.
-    """
-    answers, options = extraction.answers, extraction.options
-    check_one_answer(engine.options.override(cast(OptionOverrides, options)))
-    if answers.quotes_input:
-        options = {**options, "sources": extraction.sources(Content("-"))}
-    try:
-        engine.count_tokens("-", answers.response_format, **cast(OptionOverrides, options))
-    except UnsatisfiableSchemaError:
-        # Records have other texts, which may have the quotes that this one lacks.
-        if not answers.has_quotes:
-            raise
-
-
 @dataclass(frozen=True, slots=True)
 class _RecordsRun:
-    """A run over Python objects that has not begun."""
+    """A run for Python, which has not begun.
+
+    Attributes:
+        run: The run.
+        reader: Reads the content of records.
+        frame: The frame with the records, if they came from one.
+        progress: How progress is shown.
+        stack: Closes the input.
+    """
 
     run: Run
     reader: RecordReader
     frame: Frame | None
-    progress: Progress
+    progress: Any
+    stack: ExitStack
+
+    @classmethod
+    def of(
+        cls, engine: Engine, records: Any, response_format: Any, arguments: Mapping[str, Any]
+    ) -> _RecordsRun:
+        """Check all arguments; the model does not run before."""
+        options, requests = ExtractionOptions.split(arguments)
+        reader = RecordReader(options.text, options.image)
+        with ExitStack() as stack:
+            extraction = extraction_of(response_format, options, requests)
+            frame = as_frame(records)
+            check_records(records, frame, reader)
+            if isinstance(records, str | os.PathLike):
+                path = os.fspath(records)
+                inputs = stack.enter_context(opened_inputs([path], reader, are_named=True))
+            else:
+                inputs = record_inputs(records, frame, reader)
+            run = Run.of(extraction, options, inputs, lambda: contextlib.nullcontext(engine))
+            check_requests(engine, extraction)
+            if frame is not None and frame.columns is None and run.fields:
+                reader.check_columns(run.fields)
+            run.check_columns()
+            return cls(run, reader, frame, options.progress, stack.pop_all())
 
     def records(self) -> Generator[ExtractedRecord[Any]]:
         with (
+            self.stack,
             showing(self.progress, self.run.inputs.count) as advance,
             contextlib.closing(self.run.outcomes()) as outcomes,
         ):
             for outcome in outcomes:
-                advance(outcome.error is not None)
+                advance(outcome.error is not None, outcome.is_limited)
                 yield record_of(outcome, self.run.extraction)
 
-    def results(self) -> ExtractionResults[Any]:
-        answers = self.run.extraction.answers
-        with ExtractionStream(self.records()) as stream:
-            return ExtractionResults(stream, answers=answers, reader=self.reader, frame=self.frame)
+
+def check_records(records: Any, frame: Frame | None, reader: RecordReader) -> None:
+    """Raise ``InvalidOptionError`` for what is no iterable of records, or a list without texts."""
+    if frame is not None:
+        if frame.columns is not None:
+            reader.check_columns(frame.columns)
+    elif isinstance(records, os.PathLike) or (isinstance(records, str) and is_url(records)):
+        return
+    elif not is_iterable(records):
+        raise InvalidOptionError(
+            f"records should be an iterable of records, not {short_repr(records)}",
+            option="records",
+            hint="Put a single one into a list, or give the pathlib.Path of a file.",
+        )
+    elif isinstance(records, Sequence):
+        # Records of an iterator fail alone.
+        reader.check_records(records[:CHECKED_RECORDS])

@@ -1,7 +1,11 @@
-"""Inputs of Python objects, of JSON Lines, CSV and Parquet, and of files with one record each."""
+"""Inputs of Python objects, of JSON Lines, CSV and Parquet, and of files with one record each.
+
+:func:`opened_inputs` chooses the reader by suffix.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -10,11 +14,12 @@ import select
 import stat
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import replace
 from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, Literal, NoReturn, TypeAlias
 
 from state_machines.errors import has_surrogate
 
@@ -22,9 +27,12 @@ from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
 from .inputs import Content, Inputs, Item
-from .records import RecordReader
-from .tables import Frame, import_arrow
+from .records import CHECKED_RECORDS, RecordReader
+from .remote import as_path, files_of, is_remote, local_copy
+from .rows import FileFormat, format_of
+from .tables import Frame, import_arrow, rows_of
 
+STANDARD_INPUT = "-"
 FILE = "file"
 """The field of paths."""
 _CHUNK = 1 << 16
@@ -201,8 +209,8 @@ def _count_rows(source: IO[bytes]) -> int:
     return max(count, 0)
 
 
-def parquet_inputs(path: str, reader: RecordReader) -> Inputs:
-    """Return the rows of a Parquet file.
+def parquet_inputs(source: IO[bytes], reader: RecordReader, *, is_counted: bool = False) -> Inputs:
+    """Return the rows of a Parquet file, whose number is known.
 
     Raises:
         InvalidOptionError: The file cannot be read, or has no column with texts or images.
@@ -210,9 +218,10 @@ def parquet_inputs(path: str, reader: RecordReader) -> Inputs:
     """
     arrow, parquet = import_arrow(), import_arrow("pyarrow.parquet")
     try:
-        file = parquet.ParquetFile(path)
+        # The footer is at the end.
+        file = parquet.ParquetFile(source if _is_file(source) else io.BytesIO(source.read()))
     except (OSError, arrow.ArrowException) as error:
-        raise InvalidOptionError(f"cannot read {path!r}: {error}", option="records") from error
+        raise _unreadable(getattr(source, "name", "-"), error) from error
     columns = _columns(list(file.schema_arrow.names), reader)
 
     def tables() -> Iterator[Any]:
@@ -221,11 +230,126 @@ def parquet_inputs(path: str, reader: RecordReader) -> Inputs:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
             yield arrow.Table.from_batches([batch]).select(columns)
 
-    rows = (row for batch in file.iter_batches(batch_size=_BATCH_ROWS) for row in batch.to_pylist())
+    rows = (row for batch in file.iter_batches(batch_size=_BATCH_ROWS) for row in rows_of(batch))
     count = file.metadata.num_rows
     return Inputs(
         _items(_valid(rows), reader, "row"), "row", count=count, columns=columns, tables=tables
     )
+
+
+InputFormat: TypeAlias = Literal["text"] | FileFormat
+_READERS: dict[str, Callable[..., Inputs]] = {
+    "jsonl": line_inputs,
+    "csv": csv_inputs,
+    "parquet": parquet_inputs,
+}
+
+
+def input_format(paths: Sequence[str], given: InputFormat | None = None) -> InputFormat:
+    """Return the format of inputs: the given one, else that of the suffix of the only file."""
+    if given is not None or len(paths) != 1 or is_directory(paths[0]):
+        return given or "text"
+    return format_of(paths[0]) or "text"
+
+
+@contextlib.contextmanager
+def opened_inputs(
+    paths: Sequence[str],
+    reader: RecordReader,
+    *,
+    given: InputFormat | None = None,
+    are_named: bool = False,
+    is_counted: bool = False,
+) -> Iterator[Inputs]:
+    """Open files as inputs: the rows of a table, or texts and images with one record each.
+
+    Args:
+        paths: Paths, URLs, and ``-`` for standard input. Directories stand for their files.
+        reader: Reads the content of the rows.
+        given: The format; ``None``: by the suffix of the only file, else texts and images.
+        are_named: Whether the names of texts and images are fields of output rows. Those in a
+            directory are.
+        is_counted: Whether to count the rows of a file.
+
+    Raises:
+        InvalidOptionError: A file cannot be read, or its columns are refused.
+    """
+    paths = list(map(as_path, paths))
+    kind = input_format(paths, given)
+    if kind == "text":
+        are_named = are_named or any(map(is_directory, paths))
+        yield file_inputs([file for path in paths for file in expanded(path)], are_named=are_named)
+        return
+    if len(paths) > 1 or is_directory(paths[0]):
+        what = f"the format {kind} is that of a single file, not of {len(paths)} files"
+        hint = "Join them, or run the command for each."
+        raise InvalidOptionError(what, option="format", hint=hint)
+    directory = paths[0].rpartition("/")[0] if is_remote(paths[0]) else Path(paths[0]).parent
+    with opened_file(paths[0]) as source:
+        inputs = _READERS[kind](source, replace(reader, directory=directory), is_counted=is_counted)
+        if inputs.columns is None and inputs.is_stored:
+            reader.check_records(item.record for item in inputs.first(CHECKED_RECORDS))
+        yield inputs
+
+
+@contextlib.contextmanager
+def opened_file(path: str) -> Iterator[IO[bytes]]:
+    """Open a file, a copy of a URL, or standard input.
+
+    Raises:
+        InvalidOptionError: It cannot be read.
+    """
+    if path == STANDARD_INPUT:
+        # `None` if it was closed at the start.
+        if sys.stdin is None:
+            raise InvalidOptionError("standard input is closed; give a file", option="records")
+        yield sys.stdin.buffer
+        return
+    with contextlib.ExitStack() as stack:
+        local = stack.enter_context(local_copy(path)) if is_remote(path) else path
+        try:
+            source = stack.enter_context(Path(local).open("rb"))
+        except (OSError, ValueError) as error:
+            raise _unreadable(path, error) from error
+        yield source
+
+
+def expanded(path: str) -> list[str]:
+    """Return the files of a directory, in the order of names, or of a URL; another path as it is.
+
+    Raises:
+        InvalidOptionError: It cannot be read, or the directory has no files.
+    """
+    if is_remote(path):
+        return files_of(path)
+    if path == STANDARD_INPUT:
+        return [path]
+    try:
+        if not is_directory(path):
+            # Raises if it is missing, or cannot be read.
+            with Path(path).open("rb"):
+                return [path]
+        found = sorted(map(str, files_in(Path(path))))
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    if not found:
+        raise InvalidOptionError(f"the directory {path!r} has no files", option="records")
+    return found
+
+
+def is_directory(path: str) -> bool:
+    """Whether there is a directory of that name."""
+    try:
+        return Path(path).is_dir()
+    except ValueError:
+        # A name with a null byte.
+        return False
+
+
+def _unreadable(path: str, error: Exception) -> InvalidOptionError:
+    # A name with a null byte is a ValueError.
+    reason = (isinstance(error, OSError) and error.strerror) or error
+    return InvalidOptionError(f"cannot read {path!r}: {reason}", option="records")
 
 
 def _columns(names: Sequence[str], reader: RecordReader) -> tuple[str, ...]:
@@ -241,33 +365,61 @@ def _columns(names: Sequence[str], reader: RecordReader) -> tuple[str, ...]:
 
 
 def file_inputs(
-    names: Sequence[str], *, directory: Path = Path(), are_named: bool = False
+    names: Sequence[str], *, directory: Path | str = Path(), are_named: bool = False
 ) -> Inputs:
     """Return files, each a text or an image. A file is read when its record is.
 
     Args:
         names: The files.
-        directory: The directory that they are relative to.
+        directory: The directory that they are relative to, or its URL.
         are_named: Whether names are fields of output rows.
     """
     columns = (FILE,) if are_named else ()
     items = (
         Item(
             index,
-            name,
+            {FILE: name} if are_named else name,
             repr(name),
             {FILE: name},
             dict.fromkeys(columns, name),
-            partial(_read_file, directory / name),
+            partial(_read_file, name if is_stream(name) else located(directory, name)),
         )
         for index, name in enumerate(names)
     )
     return Inputs(items, "file", count=len(names), columns=columns)
 
 
-def _read_file(path: Path) -> Content:
+def located(directory: Path | str, name: str) -> Path | str:
+    """Return the path or URL of a file in a directory."""
+    return directory / name if isinstance(directory, Path) else f"{directory}/{name}"
+
+
+def is_stream(name: str) -> bool:
+    """Whether a name is that of standard input or a URL, and not of a file."""
+    return name == STANDARD_INPUT or is_remote(name)
+
+
+def beside(inputs: Inputs, images: tuple[ImageContent, ...]) -> Inputs:
+    """Return inputs whose records have further images, before their own."""
+    if not images:
+        return inputs
+
+    def read(item: Item) -> Content:
+        content = item.read()
+        return replace(content, images=(*images, *content.images))
+
+    inputs.change(lambda item: replace(item, read=partial(read, item)))
+    return inputs
+
+
+def _read_file(path: Path | str) -> Content:
     try:
-        return content_of(path.read_bytes())
+        if isinstance(path, Path):
+            return content_of(path.read_bytes())
+        with opened_file(path) as source:
+            return content_of(source.read())
+    except InvalidOptionError as error:
+        raise RecordError(error.what) from error
     except OSError as error:
         raise RecordError(f"cannot be read: {error.strerror}") from error
 

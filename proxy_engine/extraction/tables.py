@@ -236,7 +236,8 @@ class Column:
         self._classes: set[type] = set()
         self._has_large_integers = False
         if kind is not None:
-            self._type = self._arrow.type_for_alias(_ALIASES.get(kind, kind))
+            is_name = isinstance(kind, str)
+            self._type = self._arrow.type_for_alias(_ALIASES[kind]) if is_name else kind
 
     @property
     def type(self) -> Any:
@@ -391,6 +392,43 @@ def fit(value: Any, kind: Any) -> Any:
     if common_type(kind, _inferred([cell])) != kind:
         raise ValueError(f"it is not of the type {kind}")
     return cell
+
+
+def fitted(cells: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of an answer as values of the types of the columns.
+
+    Raises:
+        ValueError: A value has another type.
+    """
+    found = {}
+    for name, cell in cells.items():
+        try:
+            found[name] = fit(cell, types[name])
+        except ValueError as error:
+            raise ValueError(f"the value of {name!r} does not fit its column: {error}") from error
+    return found
+
+
+def rows_of(batch: Any) -> list[dict[str, Any]]:
+    """Return the rows of a record batch. Texts that are not UTF-8 have lone surrogates."""
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except UnicodeDecodeError:
+        # Parquet files can have such texts, which must fail alone.
+        arrow = import_arrow()
+        columns = [
+            _decoded(column.cast(arrow.binary()).to_pylist())
+            if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type)
+            else column.to_pylist()
+            for column in batch.columns
+        ]
+        names = batch.schema.names
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return rows
+
+
+def _decoded(texts: list[bytes | None]) -> list[str | None]:
+    return [None if text is None else text.decode("utf-8", "surrogateescape") for text in texts]
 
 
 _References = tuple[str, ...]

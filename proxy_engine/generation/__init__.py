@@ -4,8 +4,8 @@ Reading order: ``tokens``, ``timings``, ``forward_pass`` and ``output_layer`` (l
 ``limits``, ``constraint`` (the grammar of a sequence, and its next mask), ``sequence_samplers``,
 ``sampling`` (the next token), ``batch_rows`` (a cache, and the texts that have rows in it),
 ``sequence`` (a text of the batch), ``prefill``, ``batch`` (the loop), ``generate_step`` (the loop
-as a plain generator). Policies about tokens: ``step`` (sampled and drafted tokens), ``lookahead``
-(tokens of free texts), ``fast_forward`` (forced text), ``exact_choices``,
+as a plain generator). Policies about tokens: ``step`` (sampled and drafted tokens),
+``fast_forward`` (forced text), ``exact_choices``,
 ``speculation`` (drafts).
 """
 

@@ -28,14 +28,14 @@ with requires_backend():
 from mlx.nn.layers.base import Module
 
 from .batch_rows import BatchRows
-from .cache_layers import can_merge, can_retract, padded_tokens
+from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
 from .exact_choices import ExactChoices
-from .forward_pass import ForwardPass, PassOutput, position_arguments
-from .lookahead import Lookahead
+from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
 from .sequence import GeneratedSequence
 from .speculation.drafting import BatchDrafts
+from .speculation.drafts import Draft
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
@@ -87,7 +87,6 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
-        self._lookahead = Lookahead(self._rows, self._drafts)
         self._passes = 0
         self._pass_tokens = 0
         self._feed_seconds = 0.0
@@ -116,11 +115,13 @@ class Batch:
     def add(self, sequence: GeneratedSequence, cache: list[Any]) -> None:
         """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
+        self._drafts.change()
         self._rows.add(sequence, cache)
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
+        self._drafts.change()
         self._rows.add_all(sequences, cache)
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
@@ -129,18 +130,11 @@ class Batch:
         Returns:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
-        self._drafts.in_flight.pop(sequence, None)
+        self._drafts.drop(sequence)
+        self._drafts.change()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
-        cache = self._rows.remove(sequence, wants_cache=wants_cache)
-        self._release()
-        return cache
-
-    def _release(self) -> None:
-        """Release the sequences, once none of them is left."""
-        if not self._rows.sequences:
-            self._lookahead.clear()
-            self._drafts.clear()
+        return self._rows.remove(sequence, wants_cache=wants_cache)
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single remaining sequence to a plain one, which is faster.
@@ -156,14 +150,10 @@ class Batch:
         here concerns all sequences.
         """
         started, pass_tokens = time.perf_counter(), self._pass_tokens
-        ahead = self._lookahead.step(self._run)
-        if ahead is not None:
-            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=False)
-            return ahead
-        drafts = self._drafts.in_flight
+        drafts = self._drafts.in_flight()
         steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
         sampled = self._sample(steps)
-        runs_ahead = len(sampled) == len(steps) and self._lookahead.may_run_ahead()
+        runs_ahead = len(sampled) == len(steps) and not drafts and self._may_run_ahead()
         drawn: list[NextToken] = []
         for step in sampled:
             drawn += step.sampled
@@ -174,7 +164,10 @@ class Batch:
         if runs_ahead:
             for step in sampled:
                 step.sequence.propose((_UNREAD,))
-            shared.append(self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled)))
+            dispatched = time.perf_counter()
+            inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled), {})
+            mx.async_eval(self._draw_ahead(drawn) or inputs)
+            shared.append(("dispatch", dispatched, time.perf_counter()))
         shared.append(self._read(sampled, drawn))
         accepted = Step.perform(sampled, Step.advance)
         if runs_ahead:
@@ -190,6 +183,47 @@ class Batch:
             self._measure(pass_tokens, time.perf_counter() - started, is_drafted=bool(drafts))
             return steps
         return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
+
+    def _may_run_ahead(self) -> bool:
+        """Whether to dispatch the next pass, without drafts, before the sampled tokens are read."""
+        rows, may_refuse, is_at_limit = self._rows, False, True
+        for sequence in rows.sequences:
+            constraint = sequence.constraint
+            if constraint.has_grammar:
+                if constraint.expects_fast_forward:
+                    return False
+                may_refuse = True
+            is_at_limit = is_at_limit and sequence.is_at_limit
+        if is_at_limit or self._drafts.are_expected():
+            return False
+        return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
+
+    def _draw_ahead(self, drawn: Sequence[NextToken]) -> list[mx.array]:
+        """Draw the tokens behind a pass before the tokens of the pass are read.
+
+        Only where the logits and the sampler alone decide about them. If a text ends with a token
+        of the pass, the draw behind it is in vain.
+
+        Args:
+            drawn: The tokens of the pass.
+
+        Returns:
+            The drawn tokens, not evaluated; none if they cannot be drawn.
+        """
+        sequences = self._rows.sequences
+        parameters = drawn[0].row_parameters
+        if parameters is None or not all(sequence.is_free for sequence in sequences):
+            return []
+        if any(token.row_parameters != parameters for token in drawn):
+            return []
+        following = [sequence.next_token(unread=1) for sequence in sequences]
+        if any(token.row_parameters != parameters for token in following):
+            return []
+        logits = NextLogits.stacked([sequence.next_logits for sequence in sequences])
+        NextToken.sample_together(following, logits)
+        for sequence, token in zip(sequences, following, strict=True):
+            sequence.drawn = token
+        return [following[0].drawn]
 
     def _settle_ahead(self, sampled: list[Step], accepted: list[Step]) -> None:
         """Keep the tokens of a pass that was dispatched before they were read."""
@@ -220,7 +254,7 @@ class Batch:
                 return
         started = time.perf_counter()
         pending = {sequence: sequence.pending for sequence in sequences}
-        drafts = self._drafts.in_flight = self._drafts.make()
+        drafts = self._drafts.make()
         counts = self._token_counts(
             pending, {sequence: draft.tokens for sequence, draft in drafts.items()}
         )
@@ -233,7 +267,9 @@ class Batch:
         lengths = [len(of_row) for of_row in tokens]
         if drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
             self._rows.begin_trial(lengths)
-        work = self._forward(padded_tokens(tokens), lengths)
+        dispatched = time.perf_counter()
+        mx.async_eval(self._forward(padded_tokens(tokens), lengths, drafts))
+        work: Work = ("dispatch", dispatched, time.perf_counter())
         for sequence in sequences:
             sequence.timings.add_all((work,))
             sequence.timings.step += 1
@@ -243,13 +279,10 @@ class Batch:
 
     def _sample(self, steps: list[Step]) -> list[Step]:
         """Sample tokens for the sequences with logits, and return their steps."""
-        is_handed_over = self._lookahead.hand_over()
         if any(step.sequence.choices is not None for step in steps):
             Step.perform(steps, self._draw_choice)
         begun = [step for step in Step.perform(steps, Step.begin) if step.sampled]
-        left = begun
-        if is_handed_over:
-            left = [step for step in begun if not step.sampled[0].is_drawn]
+        left = [step for step in begun if not step.sampled[0].is_drawn]
         alone = sample_together(left) if len(left) > 1 else left
         if len(Step.perform(alone, Step.sample)) == len(alone):
             return begun
@@ -290,17 +323,22 @@ class Batch:
             return [1] * len(lengths)
         return lengths
 
-    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> Work:
-        """Dispatch a pass and set each sequence's logits after its last token.
+    def _forward(
+        self,
+        tokens: mx.array,
+        lengths: Sequence[int],
+        drafts: Mapping[GeneratedSequence, Draft],
+    ) -> list[mx.array]:
+        """Build a pass, and set each sequence's logits after its last token.
 
         Args:
             tokens: Shape (rows, longest length).
             lengths: Tokens of each row without padding.
+            drafts: The drafts whose tokens are in the pass.
 
         Returns:
-            The time.
+            What the pass computes before logits are used, not evaluated.
         """
-        started = time.perf_counter()
         sequences = self._rows.sequences
         deltas = [sequence.rope_delta for sequence in sequences]
         output = self._run(tokens, position_arguments(deltas) if any(deltas) else {})
@@ -309,7 +347,7 @@ class Batch:
         for sequence in sequences:
             row = sequence.row
             sequence.logits = of_rows[row]
-            draft = self._drafts.in_flight.get(sequence)
+            draft = drafts.get(sequence)
             if draft is not None:
                 first = lengths[row] - len(draft.tokens)
                 sequence.logits = output.at(row, first - 1)
@@ -317,8 +355,7 @@ class Batch:
             if model is not None and model.reads_states and sequence.drafting is not None:
                 end = sequence.processed + len(sequence.tail)
                 model.observe(sequence, output.states(row, lengths[row]), end)
-        mx.async_eval(output.inputs)
-        return "dispatch", started, time.perf_counter()
+        return [output.inputs]
 
     def _run(self, tokens: mx.array, arguments: Mapping[str, Any]) -> PassOutput:
         """Run a pass. Nothing is evaluated."""

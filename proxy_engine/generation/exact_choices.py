@@ -67,7 +67,7 @@ class ExactChoices:
         # Work that exceeds its budget the first time may not do so again.
         if sequence.unscorable_at == len(sequence.tokens):
             return []
-        choice, scores = Choice.at(sequence), None
+        choice, scores = ReachedChoice.at(sequence), None
         if choice is not None:
             count = len(choice.options)
             drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
@@ -83,7 +83,7 @@ class ExactChoices:
         return choice.take(sequence, scores, noise)
 
     def _draw_without_limit(
-        self, sequence: GeneratedSequence, choice: Choice, noise: npt.NDArray[np.float64]
+        self, sequence: GeneratedSequence, choice: ReachedChoice, noise: npt.NDArray[np.float64]
     ) -> None:
         """Record the option that would be drawn if all of them fitted, if it does not fit."""
         every = choice.without_limit(sequence)
@@ -95,7 +95,7 @@ class ExactChoices:
             sequence.constraint.refuse_option(every.options[number])
 
     def _scores(
-        self, choice: Choice, sequence: GeneratedSequence, noise: npt.NDArray[np.float64]
+        self, choice: ReachedChoice, sequence: GeneratedSequence, noise: npt.NDArray[np.float64]
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
             return ChoiceScores(*np.zeros((3, 1)))
@@ -128,7 +128,7 @@ class ExactChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ReachedChoice:
     """A finite choice that a sequence has reached.
 
     Attributes:
@@ -144,7 +144,7 @@ class Choice:
     left_out: Sequence[ChoiceOption] = ()
 
     @classmethod
-    def at(cls, sequence: GeneratedSequence) -> Choice | None:
+    def at(cls, sequence: GeneratedSequence) -> ReachedChoice | None:
         """Return the choice that a sequence has reached.
 
         Returns:
@@ -167,7 +167,7 @@ class Choice:
         candidates = _candidates(options, sequence)
         return None if candidates is None else cls(options, candidates, sampler, left_out)
 
-    def without_limit(self, sequence: GeneratedSequence) -> Choice | None:
+    def without_limit(self, sequence: GeneratedSequence) -> ReachedChoice | None:
         """Return the choice among all options, first the options that fit.
 
         ``None`` if a mask takes too long.
@@ -176,7 +176,7 @@ class Choice:
         if more is None:
             return None
         options, candidates = [*self.options, *self.left_out], [*self.candidates, *more]
-        return Choice(options, candidates, self.sampler)
+        return ReachedChoice(options, candidates, self.sampler)
 
     def logprobs(self, scores: ChoiceScores) -> npt.NDArray[np.float64]:
         """Return the log-probabilities by which options are drawn, shape (options,).

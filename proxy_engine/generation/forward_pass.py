@@ -15,7 +15,6 @@ import mlx.core as mx
 import numpy as np
 from mlx.nn.layers.base import Module
 
-from ..replication import replicated
 from ..results.parts import Logprob, TokenLogprobs
 from .output_layer import OutputLayer
 
@@ -72,11 +71,10 @@ class ForwardPass:
         return PassOutput(logits, hidden, layer, states)
 
 
-@replicated(runs_model=True)
 def run_model(
     model: Module, tokens: mx.array, cache: Sequence[Any], arguments: Mapping[str, Any]
 ) -> mx.array:
-    """Run a pass that computes all logits, on all ranks. Nothing is evaluated on a single rank.
+    """Run a pass that computes all logits. Nothing is evaluated.
 
     Args:
         model: The model.
@@ -163,15 +161,6 @@ class PassOutput:
         for row, length in enumerate(lengths):
             found.append(self.at(row, length - 1))
         return found
-
-    def behind_rows(self) -> mx.array:
-        """Return the logits of all tokens behind the last token of each row.
-
-        Returns:
-            Shape (rows, vocabulary).
-        """
-        inputs = self._hidden[:, -1]
-        return inputs if self._layer is None else self._layer.logits(inputs)
 
     def states(self, row: int, length: int) -> RowStates:
         """Return the hidden states of a row.

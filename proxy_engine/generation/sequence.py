@@ -184,11 +184,6 @@ class GeneratedSequence(CachedText):
             logprob_vectors=sampled.logprob_vectors(),
         )
 
-    def append_processed(self, token_id: int) -> Token:
-        """Append a token of a free sequence that the last pass has processed."""
-        self.processed += 1
-        return self._append(token_id, is_choice=True)
-
     def advance_forced(self) -> list[Token]:
         """Append the tokens that need no sampling: forced text, and a forced end."""
         appended: list[Token] = []

@@ -45,7 +45,7 @@ _SECONDS_WITHOUT_A_FRAME = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpRequest:
     """An HTTP request.
 
     Attributes:
@@ -156,7 +156,8 @@ class AsyncBody:
 class Application:
     """Sends HTTP requests to the server's application on an engine.
 
-    Options that a request does not give are those of the engine. Neither limits of the server nor
+    Options that a request does not give are those of the engine, and tool calls that have a result
+    are not repeated unless the request or the engine allows it. Neither limits of the server nor
     its settings from files and variables apply.
 
     Args:
@@ -167,7 +168,7 @@ class Application:
         self._guard = ProcessGuard()
         self._app: ASGIApp = create_app(_settings(engine), host=EngineHost(engine))
 
-    def send(self, call: Call) -> tuple[Message, Body]:
+    def send(self, call: HttpRequest) -> tuple[Message, Body]:
         """Send a request from a thread.
 
         Returns:
@@ -188,7 +189,7 @@ class Application:
             raise
         return _started(head), body
 
-    async def asend(self, call: Call) -> tuple[Message, AsyncBody]:
+    async def asend(self, call: HttpRequest) -> tuple[Message, AsyncBody]:
         """:meth:`send` for event loops. Cancelling the task cancels the request."""
         self._guard.check()
         messages: asyncio.Queue[Message | None] = asyncio.Queue()
@@ -208,11 +209,15 @@ class _EngineSettings(ServerSettings):
     engine_options: GenerationOptions
 
     def request_defaults(self, *, is_raw: bool = False) -> OptionOverrides:
-        # Responses repeat these two.
         options = self.engine_options
+        allowed = options.allow_repeated_calls
         return {
+            "confidence": False,
+            # Responses repeat these two.
             "temperature": options.temperature,
             "parallel_tool_calls": options.parallel_tool_calls,
+            # The clients are those of agent frameworks, whose loops are as that of `run_tools`.
+            "allow_repeated_calls": False if allowed is None else allowed,
         }
 
 
@@ -233,7 +238,7 @@ def _settings(engine: InferenceEngine) -> ServerSettings:
     )
 
 
-async def _run(app: ASGIApp, call: Call, put: Put) -> None:
+async def _run(app: ASGIApp, call: HttpRequest, put: Put) -> None:
     """Run the application for one request."""
     is_read = False
 

@@ -24,7 +24,7 @@ with requires_extra("dspy", purpose="ProxyEngineLM"):
     import dspy
     from dspy import lm15
 
-from .application import API_KEY, BASE_URL, Application, AsyncBody, Body, Call, Message
+from .application import API_KEY, BASE_URL, Application, AsyncBody, Body, HttpRequest, Message
 
 _OPTIONS_KEY = "proxy_engine_options"
 """The member of a request's ``metadata`` with fields that DSPy does not know."""
@@ -221,10 +221,10 @@ class _AsyncResponse(_Head):
         return b"".join([data async for data in self.body])
 
 
-def _call(request: Any) -> Call:
+def _call(request: Any) -> HttpRequest:
     """Return a request of DSPy's transports."""
     headers = [(name.lower().encode(), value.encode()) for name, value in request.headers]
     target = request.url.removeprefix(BASE_URL.removesuffix("/v1"))
     payload = json.loads(request.body)
     payload |= payload.get("metadata", {}).pop(_OPTIONS_KEY, {})
-    return Call(request.method, target.encode(), headers, json.dumps(payload).encode())
+    return HttpRequest(request.method, target.encode(), headers, json.dumps(payload).encode())

@@ -74,15 +74,15 @@ def mcp_tools(*servers: Any, prefix: bool = False, timeout: float | None = 60) -
         if twice := named.keys() & server.keys():
             raise InvalidOptionError(f"two servers have the name {min(twice)!r}", option="servers")
         named |= server
-    connections = [_Server(name, source) for name, source in named.items()]
-    connections += [_Server(None, source) for source in unnamed]
+    connections = [_McpServer(name, source) for name, source in named.items()]
+    connections += [_McpServer(None, source) for source in unnamed]
     if not connections:
         raise InvalidOptionError("there is no MCP server", option="servers")
     return McpTools(connections, prefix=prefix, timeout=timeout)
 
 
 @dataclass(eq=False)
-class _Server:
+class _McpServer:
     """A server and the tools that it lists.
 
     Attributes:
@@ -110,7 +110,7 @@ class McpTools(Sequence[Tool]):
         left_out: The tools that cannot be called, by name, with the reason.
     """
 
-    def __init__(self, servers: list[_Server], *, prefix: bool, timeout: float | None) -> None:
+    def __init__(self, servers: list[_McpServer], *, prefix: bool, timeout: float | None) -> None:
         self._servers = servers
         self._prefix = prefix
         self._timeout = timeout
@@ -177,7 +177,7 @@ class McpTools(Sequence[Tool]):
             await self._list(server)
         self._rebuild()
 
-    async def _connect(self, server: _Server, stack: AsyncExitStack) -> None:
+    async def _connect(self, server: _McpServer, stack: AsyncExitStack) -> None:
         client = server.source
         if not isinstance(client, Client | ClientSession):
             client = Client(client, read_timeout_seconds=self._timeout)
@@ -186,7 +186,7 @@ class McpTools(Sequence[Tool]):
         server.call = client.call_tool
         server.session = client.session if isinstance(client, Client) else client
 
-    async def _list(self, server: _Server) -> None:
+    async def _list(self, server: _McpServer) -> None:
         assert server.session is not None
         listed: list[ListedTool] = []
         cursor: str | None = None
@@ -229,23 +229,23 @@ class McpTools(Sequence[Tool]):
             info = server.session.server_info if server.session is not None else None
             server.label = server.label or (info.name if info is not None else f"server{number}")
 
-    def _free_name(self, server: _Server, name: str, *, has_prefix: bool) -> str:
+    def _free_name(self, server: _McpServer, name: str, *, has_prefix: bool) -> str:
         full = f"{server.label}__{name}" if has_prefix else name
         plain = _NOT_IN_NAMES.sub("_", full)[:_MAX_NAME] or "tool"
         taken = set(self._names.values())
         numbered = (f"{plain[: _MAX_NAME - 6]}_{number}" for number in count(2))
         return plain if plain not in taken else next(n for n in numbered if n not in taken)
 
-    def _tool(self, server: _Server, name: str, listed: ListedTool) -> Tool:
+    def _tool(self, server: _McpServer, name: str, listed: ListedTool) -> Tool:
         schema, places = repaired_schema(listed.input_schema)
         if places:
             _log.info("the schema of the tool %r is repaired at %s", name, ", ".join(places))
-        call = _Call(self, server, listed.name)
+        call = _RemoteCall(self, server, listed.name)
         tool = Tool(name, listed.description or "", schema, function=call)
         tool.check_schema()
         return tool
 
-    async def request(self, server: _Server, name: str, arguments: dict[str, Any]) -> Any:
+    async def request(self, server: _McpServer, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool from any event loop, and return its result for the model."""
         assert self._loop is not None
         assert server.call is not None
@@ -265,7 +265,7 @@ class McpTools(Sequence[Tool]):
                 "with.",
             )
 
-    def _follow(self, server: _Server, stack: AsyncExitStack) -> None:
+    def _follow(self, server: _McpServer, stack: AsyncExitStack) -> None:
         """List the tools again whenever the server says that its list has changed."""
         session = server.session
         assert session is not None
@@ -287,7 +287,7 @@ class McpTools(Sequence[Tool]):
             # Since 2026-07-28, a client has to ask for the notifications.
             self._start(self._listen(server))
 
-    async def _listen(self, server: _Server) -> None:
+    async def _listen(self, server: _McpServer) -> None:
         assert server.session is not None
         try:
             async with listen(server.session, tools_list_changed=True) as changes:
@@ -298,7 +298,7 @@ class McpTools(Sequence[Tool]):
         except (SubscriptionLost, MCPError, TimeoutError) as error:
             _log.warning("changes of the tools of an MCP server are no longer followed: %s", error)
 
-    async def _update(self, server: _Server) -> None:
+    async def _update(self, server: _McpServer) -> None:
         try:
             await self._list(server)
         except Exception as error:
@@ -319,11 +319,11 @@ class McpTools(Sequence[Tool]):
 
 
 @dataclass(frozen=True, eq=False)
-class _Call:
+class _RemoteCall:
     """Calls a tool of a server, as the function of a :class:`Tool`."""
 
     tools: McpTools
-    server: _Server
+    server: _McpServer
     name: str
 
     def __call__(self, /, **arguments: Any) -> Coroutine[Any, Any, Any]:

@@ -18,7 +18,7 @@ from ..runtime.extras import requires_extra
 with requires_extra("openai", purpose="engine.openai()"):
     import openai
 
-    from .application import API_KEY, BASE_URL, Application, AsyncBody, Body, Call
+    from .application import API_KEY, BASE_URL, Application, AsyncBody, Body, HttpRequest
 
 # A request that fails in the same process fails again.
 _CLIENT_OPTIONS: dict[str, Any] = {"base_url": BASE_URL, "api_key": API_KEY, "max_retries": 0}
@@ -81,16 +81,16 @@ def _library(request: Any) -> Any:
     return sys.modules[type(request).__module__.partition(".")[0]]
 
 
-def _call(request: Any, body: bytes) -> Call:
+def _call(request: Any, body: bytes) -> HttpRequest:
     headers = [(name.lower(), value) for name, value in request.headers.raw]
-    return Call(request.method, request.url.raw_path, headers, body)
+    return HttpRequest(request.method, request.url.raw_path, headers, body)
 
 
 @cache
 def _streams(library: Any) -> tuple[type[Any], type[Any]]:
     """Return the classes of bodies, which the library requires to be its own."""
 
-    class Stream(library.SyncByteStream):  # type: ignore[misc]
+    class BodyStream(library.SyncByteStream):  # type: ignore[misc]
         def __init__(self, body: Body) -> None:
             self._body = body
 
@@ -100,7 +100,7 @@ def _streams(library: Any) -> tuple[type[Any], type[Any]]:
         def close(self) -> None:
             self._body.close()
 
-    class AsyncStream(library.AsyncByteStream):  # type: ignore[misc]
+    class AsyncBodyStream(library.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, body: AsyncBody) -> None:
             self._body = body
 
@@ -110,4 +110,4 @@ def _streams(library: Any) -> tuple[type[Any], type[Any]]:
         async def aclose(self) -> None:
             await self._body.aclose()
 
-    return Stream, AsyncStream
+    return BodyStream, AsyncBodyStream

@@ -156,7 +156,7 @@ def _read_in_time(
     from time to time could take days.
     """
     content: Future[bytes] = Future()
-    watch = _Watch()
+    watch = _ConnectionWatch()
 
     def work() -> None:
         try:
@@ -177,7 +177,7 @@ def _read_in_time(
         watch.end()
 
 
-class _Watch:
+class _ConnectionWatch:
     """Shuts down the current and later connections of a request, from another thread.
 
     The descriptor is a duplicate. The system may give the number of a descriptor that the request
@@ -223,7 +223,7 @@ def _certificates() -> ssl.SSLContext:
 
 def _read(
     transport: httpx2.BaseTransport,
-    watch: _Watch,
+    watch: _ConnectionWatch,
     text: str,
     options: MediaOptions,
     max_bytes: int,
@@ -289,7 +289,7 @@ def _addresses(url: httpx2.URL, options: MediaOptions, resolver: Resolver) -> li
 
 def _response(
     transport: httpx2.BaseTransport,
-    watch: _Watch,
+    watch: _ConnectionWatch,
     url: httpx2.URL,
     addresses: list[str],
     seconds: float,

@@ -24,6 +24,7 @@ from ..checks import OptionModel, check_names
 from .values import (
     MAX_COUNT,
     parse_delimiters,
+    parse_names_or_flag,
     parse_sources,
     parse_stop_strings,
     parse_stop_token_ids,
@@ -227,9 +228,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether finite choices are drawn from their exact distribution: enumerations, Booleans, names
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
-    confidence: bool = False
+    confidence: bool | None = None
     """Whether the probability of each sampled token among the allowed ones is recorded, from which
-    `result.confidences()` has the probability of every value."""
+    `result.confidences()` has the probability of every value. `None`: if the whole answer is a
+    choice, an enumeration or a Boolean."""
     additional_properties: AdditionalProperties = "closed"
     """`closed`: objects have the properties that the schema of the response format or tool lists,
     and no others where it says nothing about them. `schema`: they may have others."""
@@ -247,6 +249,14 @@ class GenerationOptions(OptionModel, SamplingParameters):
     """Whether an answer may have several tool calls. No two of them are equal."""
     max_tool_calls: int = Field(default=16, ge=1, le=MAX_COUNT)
     """Maximum number of tool calls of an answer, with `parallel_tool_calls`."""
+    allow_repeated_calls: Annotated[
+        bool | Sequence[str] | None,
+        PlainValidator(parse_names_or_flag, json_schema_input_type=bool | list[str] | None),
+    ] = None
+    """Whether a tool may be called again with arguments that have had a result since the last
+    message of the user; a list names the tools that may. Otherwise the grammar excludes these
+    calls, and a tool without other arguments is not called. `None`: yes, except in `run_tools`, in
+    `engine.openai()` and in the models of agent frameworks that run on an engine."""
     calls_in_text: bool = False
     """Whether JSON in free text is a tool call, too, if it begins a line or a Markdown fence and
     has the name of a tool and the key of its arguments. For models that write calls so."""

@@ -41,12 +41,13 @@ class OptionOverrides(TypedDict, total=False):
     continue_final_message: bool
     speculation: Literal["auto", "off"] | SpeculationOptions
     exact_choices: bool
-    confidence: bool
+    confidence: bool | None
     additional_properties: Literal["closed", "schema"]
     write_defaults: bool
     sources: Mapping[str, str] | None
     parallel_tool_calls: bool
     max_tool_calls: int
+    allow_repeated_calls: bool | Sequence[str] | None
     calls_in_text: bool
     logprobs: int | None
     max_retries: int

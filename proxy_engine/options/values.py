@@ -90,6 +90,16 @@ def parse_delimiters(value: Any) -> tuple[str, str] | None:
     return items[0], items[1]
 
 
+def parse_names_or_flag(value: Any) -> bool | tuple[str, ...] | None:
+    """Return a Boolean, or names as a tuple."""
+    if value is None or isinstance(value, bool):
+        return value
+    items = as_list(value)
+    if items is None or not all(isinstance(item, str) for item in items):
+        raise ValueError("should be a Boolean or a list of names")
+    return tuple(items)
+
+
 def parse_stop_strings(value: Any) -> tuple[str, ...]:
     """Return one or several stop strings as a tuple."""
     if value is None:

@@ -70,7 +70,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class CacheContent:
     """The content of a file.
 
     Attributes:
@@ -141,7 +141,7 @@ def encode(
     return [len(text).to_bytes(8, "little") + text, *data]
 
 
-def decode(content: bytes) -> Content:
+def decode(content: bytes) -> CacheContent:
     """Return the content of a file that :func:`encode` has written.
 
     Raises:
@@ -159,12 +159,12 @@ def decode(content: bytes) -> Content:
         if metadata.pop("sha256") != _digest(header, metadata, [data]):
             raise ValueError("the digest does not match; the file is damaged")
         arrays = [_array(header[key], data) for key in header]
-        return Content(metadata, metadata["layers"], arrays)
+        return CacheContent(metadata, metadata["layers"], arrays)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedFileError(str(error)) from error
 
 
-def restore(contents: Sequence[Content], length: int) -> list[Any]:
+def restore(contents: Sequence[CacheContent], length: int) -> list[Any]:
     """Return the cache that files hold. To be called on the model thread.
 
     Args:

@@ -27,18 +27,14 @@ from mlx_lm.models.cache import (
     _BaseCache,
 )
 
-from ..replication import replicated
-
 _BUFFERED = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 
 
-@replicated(creates=True)
 def copy_cache(cache: Sequence[Any]) -> list[Any]:
     """Return a copy that can be extended independently. Arrays are shared until written to."""
     return copy.deepcopy(list(cache))
 
 
-@replicated()
 def evaluate(cache: Sequence[Any], wait: bool = True) -> None:
     """Evaluate the arrays, so that they no longer refer to the graph that computes them.
 
@@ -94,7 +90,6 @@ def max_scorable_length(cache: Sequence[Any]) -> int:
     return min(map(_max_scorable_length, cache), default=0)
 
 
-@replicated()
 def trim_to(cache: Sequence[Any], length: int) -> None:
     """Trim a trimmable cache to its first ``length`` tokens, in place.
 

@@ -14,7 +14,6 @@ from mlx_lm.generate import maybe_quantize_kv_cache
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError
-from ..replication import replicated
 from .disk.disk_cache import DiskCache
 from .files import model_identity, read_cache, write_cache
 from .format import is_by_token
@@ -28,7 +27,7 @@ from .layers import (
     trim_to,
 )
 from .options import CacheOptions
-from .store import Entry, Store, TokenIds, token_array
+from .store import Store, StoredPrompt, TokenIds, token_array
 
 _log = logging.getLogger(__name__)
 
@@ -314,7 +313,7 @@ class PromptCaches:
             raise PromptCacheFileError(
                 f"{os.fspath(path)} does not fit the model's cache", path=os.fspath(path)
             )
-        entry = Entry.of(ids, cache)
+        entry = StoredPrompt.of(ids, cache)
         if entry.nbytes > self.options.max_bytes:
             raise PromptCacheFileError(
                 f"{os.fspath(path)} takes {entry.nbytes} bytes, more than max_bytes",
@@ -335,13 +334,13 @@ class PromptCaches:
         fits = len(cache) == len(known) and all(kind in known for kind in types)
         return fits and length > 0 and not token_counts(cache) - {length}
 
-    def _read(self, disk: DiskCache, ids: TokenIds, above: int) -> tuple[Entry, int] | None:
+    def _read(self, disk: DiskCache, ids: TokenIds, above: int) -> tuple[StoredPrompt, int] | None:
         """Return the entry of a prefix longer than ``above`` on disk, and the prefix's length."""
         read = disk.find(ids, above=above, max_bytes=self.options.max_bytes)
         if read is None:
             return None
         cache, length = read
-        entry = Entry.of(ids[:length], cache)
+        entry = StoredPrompt.of(ids[:length], cache)
         self._store.add(entry)
         return entry, length
 
@@ -349,7 +348,7 @@ class PromptCaches:
         try:
             # Without waiting: the request's last forward pass may still run.
             evaluate(cache, False)
-            added = len(ids) > 0 and self._store.add(Entry.of(ids, cache))
+            added = len(ids) > 0 and self._store.add(StoredPrompt.of(ids, cache))
         except (RuntimeError, ValueError, MemoryError) as error:
             # The arrays of a request that failed raise again when they are evaluated.
             _log.warning("the cache of a request is dropped: %s", error)
@@ -367,12 +366,10 @@ class PromptCaches:
         }
 
 
-@replicated()
 def _quantize(cache: list[Any], start: int, group_size: int, bits: int | None) -> None:
     maybe_quantize_kv_cache(cache, start, group_size, bits)
 
 
-@replicated(creates=True)
 def _fresh_cache(model: Module, max_kv_size: int | None) -> list[Any]:
     """Return an empty cache.
 

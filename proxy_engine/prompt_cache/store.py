@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class StoredPrompt:
     """A text with the cache that holds it. The cache is never changed.
 
     Attributes:
@@ -46,7 +46,7 @@ class Entry:
     nbytes: int
 
     @classmethod
-    def of(cls, token_ids: TokenIds, cache: list[Any]) -> Entry:
+    def of(cls, token_ids: TokenIds, cache: list[Any]) -> StoredPrompt:
         """Return the entry of a cache that holds exactly ``token_ids``."""
         size = nbytes(cache) + token_ids.nbytes
         return cls(token_ids, cache, is_trimmable(cache), size)
@@ -56,7 +56,7 @@ class Entry:
         common = common_prefix(self.token_ids, token_ids)
         return common if self.is_trimmable or common == len(self.token_ids) else 0
 
-    def replaces(self, other: Entry) -> bool:
+    def replaces(self, other: StoredPrompt) -> bool:
         """Whether the cache provides all of another entry's text."""
         return self.usable(other.token_ids) == len(other.token_ids)
 
@@ -78,12 +78,12 @@ class Store:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         # From the least to the most recently used.
-        self._entries: list[Entry] = []
+        self._entries: list[StoredPrompt] = []
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[StoredPrompt]:
         """Iterate over the entries, from the most to the least recently used."""
         return reversed(self._entries)
 
@@ -92,7 +92,7 @@ class Store:
         """Size of all entries in bytes. Memory that two entries share is counted twice."""
         return sum(entry.nbytes for entry in self._entries)
 
-    def find(self, token_ids: TokenIds) -> tuple[Entry, int] | None:
+    def find(self, token_ids: TokenIds) -> tuple[StoredPrompt, int] | None:
         """Return the entry that provides the longest prefix of a text, and that length.
 
         The entry is marked as used. So is the shortest entry that is a prefix of the text:
@@ -121,7 +121,7 @@ class Store:
         """Remove all entries."""
         self._entries.clear()
 
-    def add(self, entry: Entry) -> bool:
+    def add(self, entry: StoredPrompt) -> bool:
         """Add an entry, and drop entries that it makes redundant.
 
         Returns:
@@ -144,7 +144,7 @@ class Store:
             )
         return True
 
-    def _mark_used(self, entry: Entry) -> None:
+    def _mark_used(self, entry: StoredPrompt) -> None:
         self._entries.remove(entry)
         self._entries.append(entry)
 

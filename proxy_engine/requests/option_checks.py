@@ -5,7 +5,7 @@ Each option alone is checked where ``GenerationOptions`` is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from samplers import SamplingParameters
 from state_machines import Vocabulary
@@ -16,6 +16,7 @@ from state_machines.tool_calls.call import CALL
 from ..answers.compiler import STRUCTURED
 from ..answers.composition import REASONING, TEXT
 from ..answers.response_format import ResponseFormat
+from ..checks import suggestion
 from ..errors import InvalidOptionError, PromptError
 from ..generation import SamplingHooks
 from ..options.generation import GenerationOptions
@@ -86,7 +87,7 @@ def check_sampling(
 def check_answer_options(
     overrides: OptionOverrides,
     response: ResponseFormat,
-    tools: Iterable[Tool],
+    tools: Collection[Tool],
     choice: ToolChoice,
     *,
     has_messages: bool,
@@ -138,6 +139,15 @@ def check_answer_options(
             hint="Name it in the schema with x-substring-of, or in a pydantic model with "
             "QuoteFrom.",
         )
+    repeated = overrides.get("allow_repeated_calls") or ()
+    names = [tool.name for tool in tools]
+    for name in () if isinstance(repeated, bool) else repeated:
+        if names and name not in names:
+            raise InvalidOptionError(
+                f"allow_repeated_calls names {name!r}, which is no tool",
+                option="allow_repeated_calls",
+                hint=suggestion(name, names),
+            )
     if choice.may_answer and (response.is_free or isinstance(response.part, Text)):
         return
     for option, name in (("stop", "stop strings"), ("stop_token_ids", "stop tokens")):

@@ -16,7 +16,7 @@ from state_machines.completion import Guard
 from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 
 from ..answers.compile_queue import CompileJob, CompileQueue
-from ..answers.compiler import AnswerCompiler, Dialect, reasoning_delimiters
+from ..answers.compiler import AnswerCompiler, ModelMarkup, reasoning_delimiters
 from ..answers.composition import REASONING
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..checks import reusable
@@ -37,6 +37,7 @@ from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..results.parts import RejectedAnswer
 from ..tools import ToolChoice, resolve_tools
+from ..tools.choice import answered_arguments
 from .option_checks import (
     check_answer_options,
     check_sampling,
@@ -111,7 +112,7 @@ class Preparation:
         self._native = detect(tokenizer)
         self._is_format_known = self._native.is_native
         self.detected = chosen(tokenizer, self._native, self.tool_format)
-        self._default_dialect = Dialect(self.detected.format, self.detected.reasoning)
+        self._default_markup = ModelMarkup(self.detected.format, self.detected.reasoning)
 
     def request(
         self,
@@ -167,27 +168,28 @@ class Preparation:
             write_defaults=options.write_defaults,
         )
         known_tools = resolve_tools(tools)
-        choice = ToolChoice.of(tool_choice, known_tools).excluding(excluded_arguments(rejected))
+        choice = ToolChoice.of(tool_choice, known_tools)
         has_messages = not isinstance(prompt, RawPrompt | EncodedPrompt)
         check_answer_options(overrides, response, known_tools, choice, has_messages=has_messages)
-        dialect = self._dialect(options)
+        choice = choice.excluding(_excluded_arguments(prompt, rejected, choice, options))
+        markup = self._markup(options)
         if known_tools and not self._is_format_known:
             self._is_format_known = True
             _log.warning(
                 "the chat template writes tool calls in a format that is not known, so tools are "
                 "described in plain text, and calls are written in the format %r",
-                dialect.tool_format.name,
+                markup.tool_format.name,
             )
-        names = CallNames(dialect.tool_format, known_tools)
+        names = CallNames(markup.tool_format, known_tools)
         schema_text = self._schema_text(response, choice, options) if has_messages else ""
         is_behind_freeform = self._is_behind_freeform(schema_text, options)
         style = PromptStyle(
             thinking=self._answers.thinks(response, choice, options),
             tools=[tool.to_function() for tool in known_tools if tool.is_described],
-            tool_format=dialect.tool_format,
+            tool_format=markup.tool_format,
             names=names,
             # The chat template describes tools in the model's own format only.
-            native_tools=self._native.is_native and dialect.tool_format == self._native.format,
+            native_tools=self._native.is_native and markup.tool_format == self._native.format,
             schema_text="" if is_behind_freeform else schema_text,
             variables=options.chat_template_kwargs,
             continues=options.continue_final_message,
@@ -199,7 +201,7 @@ class Preparation:
         if options.exact_choices:
             self.caches.check_scoring(len(prompt_ids))
         with self.tokenizer_lock:
-            markers = reasoning_delimiters(options, dialect)
+            markers = reasoning_delimiters(options, markup)
             tokenizer = self.loaded.tokenizer
             opened = next((pair for pair in markers if is_open(tokenizer, prompt_ids, pair)), None)
         max_tokens = options.token_limit
@@ -215,7 +217,7 @@ class Preparation:
             response,
             choice,
             options,
-            dialect,
+            markup,
             has_tools=bool(known_tools),
             open_reasoning=opened,
             freeform=freeform,
@@ -229,6 +231,8 @@ class Preparation:
                 option="sampler",
                 hint="Leave out the sampler, or the option temperature of the rules.",
             )
+        if options.confidence is None and response.is_enumeration and hooks.sampler is None:
+            options = options.model_copy(update={"confidence": True})
         guard = None
         if answer.machine is not None:
             guard = job.run(partial(_first_guard, answer.machine, self.vocabulary, max_tokens))
@@ -252,16 +256,16 @@ class Preparation:
             repeat=repeat if options.max_retries else not_repeatable,
         )
 
-    def _dialect(self, options: GenerationOptions) -> Dialect:
+    def _markup(self, options: GenerationOptions) -> ModelMarkup:
         """Return how tools and reasoning are written in the prompt and in the answer."""
         if options.tool_format is None and options.tool_delimiters is None:
-            return self._default_dialect
+            return self._default_markup
         with self.tokenizer_lock:
             found = chosen(self.loaded.tokenizer, self.detected, options.tool_format)
         tool_format = found.format
         if options.tool_delimiters is not None:
             tool_format = tool_format.with_delimiters(*options.tool_delimiters)
-        return Dialect(tool_format, found.reasoning)
+        return ModelMarkup(tool_format, found.reasoning)
 
     def _is_behind_freeform(self, schema_text: str, options: GenerationOptions) -> bool:
         """Whether the message behind a freeform answer describes the response format.
@@ -361,6 +365,23 @@ def _sources(prompt: Prompt | EncodedPrompt, options: GenerationOptions) -> dict
             texts = [part.text for part in message.content if isinstance(part, TextContent)]
             return {**sources, _PROMPT: "\n".join(texts)}
     return sources
+
+
+def _excluded_arguments(
+    prompt: Prompt | EncodedPrompt,
+    rejected: Sequence[RejectedAnswer],
+    choice: ToolChoice,
+    options: GenerationOptions,
+) -> Mapping[str, Sequence[Any]]:
+    """Return the arguments of rejected and of answered calls, by the tool's name."""
+    excluded = excluded_arguments(rejected)
+    allowed = options.allow_repeated_calls
+    if allowed in (None, True) or not choice.may_call or isinstance(prompt, EncodedPrompt):
+        return excluded
+    names = () if isinstance(allowed, bool) else allowed
+    answered = answered_arguments(to_interactions(prompt)).items()
+    more = {name: arguments for name, arguments in answered if name not in names}
+    return {name: [*excluded.get(name, ()), *more.get(name, ())] for name in {**excluded, **more}}
 
 
 def _first_guard(machine: StateMachine, vocabulary: Vocabulary, max_tokens: int) -> Guard:

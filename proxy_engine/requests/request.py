@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from state_machines.completion import Guard
 
-from ..answers.compiler import Answer
+from ..answers.compiler import CompiledAnswer
 from ..conversation.prompts import EncodedPrompt
 from ..generation import SamplingHooks
 from ..options.generation import GenerationOptions
@@ -79,7 +79,7 @@ class Request:
     """
 
     prompt: EncodedPrompt
-    answer: Answer
+    answer: CompiledAnswer
     options: GenerationOptions
     max_tokens: int
     guard: Guard | None = None

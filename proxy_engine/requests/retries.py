@@ -6,18 +6,14 @@ their values, so that no attempt repeats another.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pydantic
 
 from ..checks import json_pointer
-from ..conversation.content import JsonContent, TextContent, ToolCall
+from ..conversation.content import JsonContent, TextContent
 from ..conversation.interaction import Interaction, Role
 from ..conversation.messages import Prompt, RawPrompt, to_interactions
 from ..conversation.prompts import EncodedPrompt
@@ -25,10 +21,8 @@ from ..errors import OutputValidationError, ProxyError
 from ..results.events import AnswerRejected
 from ..results.generation import GenerationResult
 from ..results.parts import RejectedAnswer
+from ..tools.choice import EXACT_JSON, exact_arguments
 from .request import Emit, Finish, Request, ignore
-
-_EXACT = json.JSONDecoder(parse_float=Decimal)
-"""A float would be another number than one with more digits, which could be repeated."""
 
 _OTHER_CALL = "This call was not run, since another one has invalid arguments."
 
@@ -119,7 +113,7 @@ Excluded: TypeAlias = Sequence[Any]
 
 def excluded_values(rejected: Sequence[RejectedAnswer]) -> Excluded:
     """Return the values of the rejected answers without calls."""
-    return [_EXACT.decode(answer.text) for answer in rejected if not answer.tool_calls]
+    return [EXACT_JSON.decode(answer.text) for answer in rejected if not answer.tool_calls]
 
 
 def excluded_arguments(rejected: Sequence[RejectedAnswer]) -> Mapping[str, Excluded]:
@@ -128,20 +122,8 @@ def excluded_arguments(rejected: Sequence[RejectedAnswer]) -> Mapping[str, Exclu
     for answer in rejected:
         for index in answer.reasons:
             call = answer.tool_calls[index]
-            excluded.setdefault(call.name, []).append(_exact_arguments(call))
+            excluded.setdefault(call.name, []).append(exact_arguments(call))
     return excluded
-
-
-def _exact_arguments(call: ToolCall) -> Mapping[str, Any]:
-    """Return the arguments of a call; where they are JSON, with all digits of its numbers."""
-    for brace in re.finditer("{", call.raw):
-        # A decimal has a largest exponent, which a text may exceed.
-        with suppress(ValueError, ArithmeticError, RecursionError):
-            exact, end = _EXACT.raw_decode(call.raw, brace.start())
-            if json.loads(call.raw[brace.start() : end]) == call.arguments:
-                found: Mapping[str, Any] = exact
-                return found
-    return call.arguments
 
 
 def with_rejected(

@@ -106,7 +106,7 @@ class SequenceFactory:
                 min_tokens=options.min_tokens,
                 logprobs=options.logprobs,
                 logprob_vectors=request.hooks.logprob_vectors,
-                confidence=options.confidence,
+                confidence=bool(options.confidence),
                 usable_tokens=usable_tokens,
                 stop_repetition=options.stop_repetition,
             ),

@@ -228,7 +228,7 @@ async def on_own_thread(call: Callable[[], T]) -> T:
     return await asyncio.wrap_future(result)
 
 
-class _Thread(threading.Thread):
+class _JobThread(threading.Thread):
     """Calls the items of ``jobs`` forever. A daemon, so that the program can end."""
 
     def __init__(self) -> None:
@@ -248,7 +248,7 @@ class _Thread(threading.Thread):
 # forked process.
 _first: list[ProcessGuard] = []
 
-_idle_threads: list[_Thread] = []
+_idle_threads: list[_JobThread] = []
 _idle_lock = threading.Lock()
 
 
@@ -258,6 +258,6 @@ def _first_guard() -> ProcessGuard:
     return _first[0]
 
 
-def _borrow_thread() -> _Thread:
+def _borrow_thread() -> _JobThread:
     with _idle_lock:
-        return _idle_threads.pop() if _idle_threads else _Thread()
+        return _idle_threads.pop() if _idle_threads else _JobThread()

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 _NUMBER = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-class _Container(NamedTuple):
+class _OpenContainer(NamedTuple):
     """An array or object that is being read.
 
     ``member`` is the reference token of the member or item; ``None`` before a member's name.
@@ -59,7 +59,7 @@ class JsonCursor:
         self.spans: dict[str, tuple[int, int | None]] = {}
         self.is_complete = False
         self._token = b""
-        self._containers: list[_Container] = []
+        self._containers: list[_OpenContainer] = []
 
     def copy(self) -> JsonCursor:
         """Return a cursor at the same position that has not recorded anything."""
@@ -150,7 +150,7 @@ class JsonCursor:
                 pointer = self._next_pointer()
                 self.spans[pointer] = (start, None)
                 first = None if token == b"{" else "0"
-                self._containers.append(_Container(token, pointer, start, True, first))
+                self._containers.append(_OpenContainer(token, pointer, start, True, first))
             case "sign", b"}" | b"]":
                 self._close(start + 1)
             case "sign", _ if self._containers:

@@ -59,7 +59,7 @@ def to_html(result: GenerationResult[Any]) -> str:
     return str(_template().view(answers, _caption(result)))
 
 
-def running_html(segments: Iterable[Segment], status: str) -> str:
+def running_html(segments: Iterable[ShownSegment], status: str) -> str:
     """Return the answer so far of a stream, and its status, as HTML."""
     return str(_template().running([*merged(segments)], status))
 
@@ -77,7 +77,7 @@ def _shown(answer: GenerationResult[Any]) -> dict[str, Any]:
     }
 
 
-class _Piece(NamedTuple):
+class _ShownText(NamedTuple):
     """A text of a value.
 
     Attributes:
@@ -96,7 +96,7 @@ class _Piece(NamedTuple):
 class _Block(NamedTuple):
     """Texts that follow each other, below a label."""
 
-    pieces: Iterable[_Piece]
+    pieces: Iterable[_ShownText]
     label: str = ""
 
 
@@ -104,23 +104,23 @@ def _blocks(answer: GenerationResult[Any]) -> Iterator[_Block]:
     marks = answer.confidences()
     if answer.tool_calls:
         if answer.text:
-            yield _Block([_Piece(answer.text)])
+            yield _Block([_ShownText(answer.text)])
         for index, call in enumerate(answer.tool_calls):
             pointer = f"/tool_calls/{index}"
-            name = _Piece(call.name, marks.get(f"{pointer}/name"), is_name=True)
+            name = _ShownText(call.name, marks.get(f"{pointer}/name"), is_name=True)
             text = json.dumps(call.arguments, ensure_ascii=False)
             arguments = _json(text, f"{pointer}/arguments", marks)
-            yield _Block([name, _Piece(" "), *arguments])
+            yield _Block([name, _ShownText(" "), *arguments])
         return
     values = [part for part in answer.parts if part.pointer is not None]
     if not values:
-        yield _Block([_Piece(answer.text, marks.get(""))])
+        yield _Block([_ShownText(answer.text, marks.get(""))])
     for part in answer.parts:
         if part.pointer is not None:
             label = part.pointer if len(values) > 1 else ""
             yield _Block(_json(part.text, part.pointer, marks), label)
         elif values and not part.is_marker and part.name != _REASONING:
-            yield _Block([_Piece(part.text)])
+            yield _Block([_ShownText(part.text)])
 
 
 class _Number(str):
@@ -129,28 +129,30 @@ class _Number(str):
     __slots__ = ()
 
 
-def _json(text: str, pointer: str, marks: Mapping[str, float]) -> list[_Piece]:
+def _json(text: str, pointer: str, marks: Mapping[str, float]) -> list[_ShownText]:
     """Return a JSON text with indentation and marks; other text with the mark of the whole."""
     try:
         value = json.loads(text, parse_int=_Number, parse_float=_Number)
         return [*_value(value, pointer, "\n", marks)]
     except (ValueError, RecursionError):
-        return [_Piece(text, marks.get(pointer))]
+        return [_ShownText(text, marks.get(pointer))]
 
 
-def _value(value: Any, pointer: str, indent: str, marks: Mapping[str, float]) -> Iterator[_Piece]:
+def _value(
+    value: Any, pointer: str, indent: str, marks: Mapping[str, float]
+) -> Iterator[_ShownText]:
     if not isinstance(value, dict | list) or not value:
         text = str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
-        yield _Piece(text, marks.get(pointer))
+        yield _ShownText(text, marks.get(pointer))
         return
     is_object = isinstance(value, dict)
-    yield _Piece("{" if is_object else "[", marks.get(pointer), is_value=False)
+    yield _ShownText("{" if is_object else "[", marks.get(pointer), is_value=False)
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for number, (name, member) in enumerate(members):
         label = f"{json.dumps(name, ensure_ascii=False)}: " if is_object else ""
-        yield _Piece(f"{',' if number else ''}{indent}  {label}")
+        yield _ShownText(f"{',' if number else ''}{indent}  {label}")
         yield from _value(member, f"{pointer}/{reference_token(str(name))}", f"{indent}  ", marks)
-    yield _Piece(indent + ("}" if is_object else "]"))
+    yield _ShownText(indent + ("}" if is_object else "]"))
 
 
 def _caption(result: GenerationResult[Any]) -> str:
@@ -167,7 +169,7 @@ def _caption(result: GenerationResult[Any]) -> str:
     )
 
 
-class Segment(NamedTuple):
+class ShownSegment(NamedTuple):
     """Text of one part and one token, or of several tokens that are shown alike.
 
     Attributes:
@@ -220,7 +222,7 @@ def kind_of(name: str, *, is_marker: bool = False, is_value: bool = False) -> st
     return "structured" if is_value else "text"
 
 
-def segments_of(result: GenerationResult[Any]) -> Iterator[Segment]:
+def segments_of(result: GenerationResult[Any]) -> Iterator[ShownSegment]:
     """Yield the output token by token; by part if the tokens' lengths are not those of the text.
 
     Lengths differ where the output has bytes that are no UTF-8, which its text replaces.
@@ -234,7 +236,7 @@ def segments_of(result: GenerationResult[Any]) -> Iterator[Segment]:
     ]
     lengths = result.token_lengths
     if sum(lengths) != sum(len(text) for _, text in parts):
-        yield from (Segment(kind, text.decode("utf-8", "replace")) for kind, text in parts)
+        yield from (ShownSegment(kind, text.decode("utf-8", "replace")) for kind, text in parts)
         return
     tokens = zip(lengths, result.token_origins, _probabilities(result), strict=True)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -247,7 +249,7 @@ def segments_of(result: GenerationResult[Any]) -> Iterator[Segment]:
             piece = text[position : position + left]
             position, left = position + len(piece), left - len(piece)
             # A character belongs to the token that completes it.
-            yield Segment(kind, decoder.decode(piece), origin, probability)
+            yield ShownSegment(kind, decoder.decode(piece), origin, probability)
 
 
 def _probabilities(result: GenerationResult[Any]) -> Iterator[Logprob | None]:
@@ -258,11 +260,11 @@ def _probabilities(result: GenerationResult[Any]) -> Iterator[Logprob | None]:
         yield None if found is None else found.chosen
 
 
-def merged(segments: Iterable[Segment]) -> Iterator[Segment]:
+def merged(segments: Iterable[ShownSegment]) -> Iterator[ShownSegment]:
     """Join adjacent segments that are shown alike."""
     groups = groupby(segments, lambda segment: (segment.kind, segment.origin, segment.probability))
     for number, ((kind, origin, probability), group) in enumerate(groups):
         text = "".join(segment.text for segment in group)
         if text:
             known = number < MAX_SEGMENTS
-            yield Segment(kind, text, *((origin, probability) if known else ()))
+            yield ShownSegment(kind, text, *((origin, probability) if known else ()))

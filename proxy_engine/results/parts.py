@@ -131,6 +131,7 @@ class RejectedAnswer:
         reasoning: The reasoning before the answer.
         tool_calls: The tool calls.
         reasons: Why arguments are invalid, by the index of the call in ``tool_calls``.
+        cut_short: What cut the answer short, as :attr:`GenerationResult.cut_short`.
     """
 
     text: str
@@ -139,6 +140,7 @@ class RejectedAnswer:
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     reasons: Mapping[int, str] = field(default_factory=dict)
+    cut_short: CutShort | None = None
 
 
 @dataclass(frozen=True, slots=True)

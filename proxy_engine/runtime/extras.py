@@ -25,6 +25,8 @@ Extra: TypeAlias = Literal[
     "smolagents",
     "ray",
     "frames",
+    "remote",
+    "completion",
 ]
 
 _PACKAGES: dict[Extra, str] = {
@@ -42,6 +44,8 @@ _PACKAGES: dict[Extra, str] = {
     "smolagents": "smolagents",
     "ray": "ray",
     "frames": "narwhals",
+    "remote": "fsspec",
+    "completion": "argcomplete",
 }
 
 

@@ -29,7 +29,7 @@ from .middleware import middleware_for
 from .model_host import Load, ModelHost
 from .models import KnownModel, ModelRegistry
 from .response_store import ResponseStore
-from .running import Queue, Services
+from .running import AdmissionQueue, Services
 from .settings import ServerSettings
 from .unknown_fields import UnknownFields
 
@@ -152,7 +152,7 @@ def _services(
         current=current,
         idle_seconds=settings.idle_seconds,
     )
-    queue = Queue(
+    queue = AdmissionQueue(
         settings.max_running,
         settings.max_queue,
         lambda: metrics.mean_answer_seconds or 1.0,

@@ -95,8 +95,12 @@ def request_defaults(settings: BaseModel, *, is_raw: bool = False) -> OptionOver
         settings: A model with the settings.
         is_raw: Whether the request continues a text without a chat template.
     """
-    # Clients validate the values, and ask again themselves.
-    options: dict[str, Any] = {"temperature": _TEMPERATURE, "max_retries": 0}
+    # Clients validate the values, and ask again themselves. They ask for confidences.
+    options: dict[str, Any] = {
+        "temperature": _TEMPERATURE,
+        "max_retries": 0,
+        "confidence": False,
+    }
     if is_raw:
         options["max_tokens"] = _RAW_MAX_TOKENS
     else:

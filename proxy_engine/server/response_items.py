@@ -18,7 +18,7 @@ from ..checks import short_repr
 from ..errors import PromptError
 from .errors import ApiError
 from .history import media_part, readable_arguments
-from .response_store import Item, ResponseStore
+from .response_store import ConversationItem, ResponseStore
 
 ITEM_KEYS: Mapping[str, frozenset[str]] = {
     "message": frozenset({"role", "content", "phase"}),
@@ -61,7 +61,9 @@ def _same_name(name: str, namespace: str | None) -> str:
     return name
 
 
-def input_items(given: str | Sequence[Item] | None, store: ResponseStore) -> list[Item]:
+def input_items(
+    given: str | Sequence[ConversationItem] | None, store: ResponseStore
+) -> list[ConversationItem]:
     """Return the input of a request as items without null members.
 
     A text is one message of the user. Stored items are in place of references to them.

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 _MAX_BYTES = 256 << 20
 
-Item: TypeAlias = dict[str, Any]
+ConversationItem: TypeAlias = dict[str, Any]
 """An item of a conversation. Stored items are never changed."""
 
 
@@ -25,7 +25,7 @@ class StoredResponse:
         size: The size of all items as JSON, in bytes.
     """
 
-    items: tuple[Item, ...] = ()
+    items: tuple[ConversationItem, ...] = ()
     outputs: int = 0
     size: int = 0
 
@@ -33,8 +33,8 @@ class StoredResponse:
     def after(
         cls,
         earlier: StoredResponse | None,
-        inputs: Sequence[Item],
-        outputs: Sequence[Item],
+        inputs: Sequence[ConversationItem],
+        outputs: Sequence[ConversationItem],
     ) -> StoredResponse:
         """Return a response that continues the conversation of an earlier one.
 
@@ -49,7 +49,7 @@ class StoredResponse:
         return cls((*before.items, *added), len(outputs), size)
 
     @property
-    def own_items(self) -> tuple[Item, ...]:
+    def own_items(self) -> tuple[ConversationItem, ...]:
         """The items of its output."""
         return self.items[len(self.items) - self.outputs :]
 
@@ -64,7 +64,7 @@ class ResponseStore:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._responses: dict[str, StoredResponse] = {}
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, ConversationItem] = {}
         self._lock = threading.Lock()
         self.stored_bytes = 0
         """The size of everything stored, as JSON."""
@@ -78,7 +78,7 @@ class ResponseStore:
         """Return the response of that id; ``None`` if it is not stored."""
         return self._responses.get(id)
 
-    def item(self, id: str) -> Item | None:
+    def item(self, id: str) -> ConversationItem | None:
         """Return the item of that id; ``None`` if no stored response has it in its output."""
         return self._items.get(id)
 

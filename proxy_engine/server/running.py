@@ -35,7 +35,7 @@ from .unknown_fields import UnknownFields
 _MAX_RETRY_SECONDS = 60
 
 
-class Queue:
+class AdmissionQueue:
     """Slots for running and waiting answers. For one event loop.
 
     The engine schedules the answers itself; this only counts them.
@@ -341,7 +341,7 @@ class Services:
     settings: ServerSettings
     registry: ModelRegistry
     host: Host
-    queue: Queue
+    queue: AdmissionQueue
     metrics: Metrics
     responses: ResponseStore
     recordings: asyncio.Semaphore

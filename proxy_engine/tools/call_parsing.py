@@ -89,7 +89,7 @@ def parse_tool_calls(
     """
     if not isinstance(text, str):
         raise InvalidOptionError(f"the text is no string: {short_repr(text)}", option="text")
-    reader = _Reader(_format(tool_format), tools)
+    reader = _CallReader(_format(tool_format), tools)
     for piece in split_calls(text, reader.format):
         match piece:
             case str():
@@ -136,7 +136,7 @@ def _format(source: Any) -> ToolFormat:
     return detect(source).format
 
 
-class _Reader:
+class _CallReader:
     """Checks calls, and converts them to those of a message."""
 
     def __init__(self, tool_format: ToolFormat, tools: Iterable[Any] | None) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from state_machines.tool_calls import ToolSignature
 
 from ..checks import as_list, short_repr, suggestion
+from ..conversation.content import ToolCall
+from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, InvalidToolError
 from .definitions import resolve_tool
 from .tool import Tool
 
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none", "named"]
+
+EXACT_JSON = json.JSONDecoder(parse_float=Decimal)
+"""A float would be another number than one with more digits, which could be repeated."""
 
 
 def resolve_tools(source: Iterable[Any] | None) -> tuple[Tool, ...]:
@@ -139,6 +148,48 @@ class ToolChoice:
             "allowed_tools is malformed",
             'It is {"mode": "auto" or "required", "tools": [{"type": "function", …}]}.',
         )
+
+
+def answered_arguments(conversation: Sequence[Interaction]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the arguments of the calls that have a result, by the tool's name.
+
+    Only calls since the last message of the user count: a new question may need the same call.
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    pending: list[ToolCall] = []
+    for turn in conversation:
+        if turn.role is Role.USER:
+            found, pending = {}, []
+        elif turn.role is Role.TOOL:
+            call = next((each for each in pending if _answers(turn, each)), None)
+            if call is None:
+                continue
+            pending.remove(call)
+            # A call that was cut short was not run.
+            if not (turn.metadata or {}).get("is_cut_short"):
+                found.setdefault(call.name, []).append(exact_arguments(call))
+        elif turn.tool_calls:
+            pending = list(turn.tool_calls)
+    return found
+
+
+def _answers(result: Interaction, call: ToolCall) -> bool:
+    """Whether a result is that of a call. Clients write the id, the name, both or neither."""
+    if result.tool_call_id is not None:
+        return result.tool_call_id == call.id
+    return result.name in (None, call.name)
+
+
+def exact_arguments(call: ToolCall) -> Mapping[str, Any]:
+    """Return the arguments of a call; where they are JSON, with all digits of its numbers."""
+    for brace in re.finditer("{", call.raw):
+        # A decimal has a largest exponent, which a text may exceed.
+        with suppress(ValueError, ArithmeticError, RecursionError):
+            exact, end = EXACT_JSON.raw_decode(call.raw, brace.start())
+            if json.loads(call.raw[brace.start() : end]) == call.arguments:
+                found: Mapping[str, Any] = exact
+                return found
+    return call.arguments
 
 
 def requires_call(choice: Any) -> bool:

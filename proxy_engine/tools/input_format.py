@@ -15,16 +15,25 @@ from state_machines.tool_calls import any_text
 
 from ..checks import short_repr
 from ..errors import InvalidToolError
+from ..text_formats import GBNF, Lark, Regex, TextFormat
 
-InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "machine"]
-"""``"text"``: any text. ``"machine"``: a state machine. The others: a grammar's notation."""
+InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "ecma-262", "machine"]
+"""``"text"``: any text. ``"machine"``: a state machine. The others: a grammar's notation.
+``"regex"`` has the syntax of Rust."""
 
 _READERS: Mapping[str, Callable[[str], StateMachine]] = {
     "lark": GrammarStateMachine.from_lark,
     "gbnf": GrammarStateMachine.from_gbnf,
     "regex": lambda text: RegexStateMachine(text, syntax="rust"),
+    "ecma-262": RegexStateMachine,
 }
-_NAMES = {"lark": "Lark grammar", "gbnf": "GBNF grammar", "regex": "regular expression"}
+_OPENAI_SYNTAXES = ("lark", "gbnf", "regex")
+_NAMES = {
+    "lark": "Lark grammar",
+    "gbnf": "GBNF grammar",
+    "regex": "regular expression",
+    "ecma-262": "regular expression",
+}
 
 
 @dataclass(frozen=True)
@@ -56,13 +65,22 @@ class InputFormat:
             raise InvalidToolError("the definition of a grammar has a lone surrogate")
 
     @classmethod
-    def of(cls, grammar: str | StateMachine | None, syntax: InputSyntax | None) -> InputFormat:
-        """Return the format of a text, a state machine, or ``None`` for free text."""
-        if grammar is None and syntax in (None, "text"):
-            return cls()
-        if isinstance(grammar, StateMachine) and syntax in (None, "machine"):
-            return cls("machine", grammar)
-        return cls(syntax or "lark", grammar)  # type: ignore[arg-type]  # checked there
+    def of(cls, grammar: str | TextFormat[str] | StateMachine | None) -> InputFormat:
+        """Return the format that a value means; a string is a grammar in Lark."""
+        match grammar:
+            case None:
+                return cls()
+            case Lark(grammar=text, start="start"):
+                return cls("lark", text)
+            case GBNF(grammar=text, start="root"):
+                return cls("gbnf", text)
+            case Regex(pattern=pattern, syntax=syntax):
+                return cls("regex" if syntax == "rust" else syntax, pattern)
+            case TextFormat():
+                return cls("machine", grammar.machine())
+            case StateMachine():
+                return cls("machine", grammar)
+        return cls("lark", grammar)
 
     @cached_property
     def machine(self) -> StateMachine:
@@ -138,6 +156,11 @@ class InputFormat:
         if self._grammar is None:
             raise InvalidToolError("a state machine cannot be written as JSON")
         syntax, text = self._grammar
+        if syntax not in _OPENAI_SYNTAXES:
+            raise InvalidToolError(
+                "OpenAI's format has regular expressions in the syntax of Rust",
+                hint='Give Regex(..., syntax="rust").',
+            )
         return {"type": "grammar", "grammar": {"syntax": syntax, "definition": text}}
 
     @property
@@ -164,11 +187,11 @@ def input_format_from_dict(definition: Any) -> InputFormat:
         case {"type": str("grammar"), "grammar": Mapping() as grammar, **rest} if not rest:
             return input_format_from_dict({"type": "grammar", **grammar})
         case {"type": str("grammar"), "syntax": str(syntax), "definition": str(text), **rest} if (
-            not rest and syntax in _READERS
+            not rest and syntax in _OPENAI_SYNTAXES
         ):
-            return InputFormat(syntax, text)  # type: ignore[arg-type]  # a key of _READERS
+            return InputFormat(syntax, text)  # type: ignore[arg-type]  # an OpenAI syntax
     raise InvalidToolError(
         f"the format of a custom tool's input is malformed: {short_repr(definition)}",
         hint='It is {"type": "text"} or {"type": "grammar", "grammar": {"syntax": …, '
-        f'"definition": …}}}}. A syntax is one of {", ".join(map(repr, _READERS))}.',
+        f'"definition": …}}}}. A syntax is one of {", ".join(map(repr, _OPENAI_SYNTAXES))}.',
     )

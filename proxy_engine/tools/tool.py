@@ -23,8 +23,9 @@ from state_machines.tool_calls import ToolSignature, input_schema
 
 from ..checks import short_repr
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
+from ..text_formats import TextFormat
 from ..validation import JsonValidator
-from .input_format import InputFormat, InputSyntax
+from .input_format import InputFormat
 
 # 128 is the limit of the Model Context Protocol and of Anthropic; that of OpenAI is 64.
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
@@ -72,9 +73,8 @@ class Tool:
     def from_grammar(
         cls,
         name: str,
-        grammar: str | StateMachine | None = None,
+        grammar: str | TextFormat[str] | StateMachine | None = None,
         *,
-        syntax: InputSyntax | None = None,
         description: str = "",
         function: Callable[[str], Any] | None = None,
     ) -> Tool:
@@ -84,20 +84,20 @@ class Tool:
 
         Args:
             name: The name.
-            grammar: The grammar of the input, or a state machine; ``None`` for free text.
-            syntax: The notation of a grammar: ``"lark"`` (the default), ``"regex"`` or ``"gbnf"``.
+            grammar: The format of the input: a ``Lark``, ``GBNF``, ``Regex`` or ``Choice``, a
+                string with a grammar in Lark, or a state machine; ``None`` for free text.
             description: Text for the model. The grammar is described to it as well.
             function: Called with the input.
 
         Raises:
             InvalidToolError: An argument is invalid.
 
-        >>> tool = Tool.from_grammar("at", r"\d\d:\d\d", syntax="regex", function=str.strip)
+        >>> tool = Tool.from_grammar("at", Regex(r"\d\d:\d\d"), function=str.strip)
         >>> tool.invoke({"input": "12:30"})
         '12:30'
         """
         try:
-            input_format = InputFormat.of(grammar, syntax)
+            input_format = InputFormat.of(grammar)
         except InvalidToolError as error:
             raise error.named(str(name)) from error
         return cls(name, description, function=function, input=input_format)

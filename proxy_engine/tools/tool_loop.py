@@ -5,7 +5,6 @@ The answers come from a function, so the loop is independent of the engine.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
@@ -85,10 +84,8 @@ class ToolLoop(Generic[A]):
     message's ``metadata`` has ``"is_error": True``. Async tools are awaited to their end.
 
     A call that a limit cut short is not run, nor are those behind it: their arguments are not the
-    model's own to the end. Their messages are errors that say so, and the model may call again.
-
-    A call with the tool and the arguments of an earlier call is not run again: its message has the
-    earlier result and says so, and its ``metadata`` has ``"is_repeated": True``.
+    model's own to the end. Their messages are errors that say so, with ``"is_cut_short": True`` in
+    the ``metadata``, and the model may call again.
 
     Args:
         prompt: The prompt.
@@ -141,7 +138,6 @@ class ToolLoop(Generic[A]):
         self._answered = len(self._conversation)
         self._rounds = 0
         self._pending: list[ToolCall] = []
-        self._outcomes: dict[tuple[str, str], tuple[Contents, bool]] = {}
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -179,8 +175,8 @@ class ToolLoop(Generic[A]):
     def _calls_of(self, result: A) -> Iterator[tuple[ToolCall, Tool]]:
         """Add an answer to the conversation, and yield its calls that are to run.
 
-        Calls of tools without a function become pending. Calls that were cut short, repeated calls
-        and those of unknown tools have a result at once.
+        Calls of tools without a function become pending. Calls that were cut short and those of
+        unknown tools have a result at once.
         """
         self._add(result.to_interaction())
         self._answered = len(self._conversation)
@@ -197,16 +193,13 @@ class ToolLoop(Generic[A]):
         for index, call in enumerate(calls):
             tool = self._tools.get(call.name)
             if index >= complete:
-                self._add_result(call, (_CUT_SHORT,), is_error=True)
+                self._add_result(call, (_CUT_SHORT,), is_error=True, is_cut_short=True)
             elif tool is not None and tool.function is None:
                 self._pending.append(call)
                 self._is_over = True
-            elif (earlier := self._outcomes.get(_identity(call))) is not None:
-                content, is_error = earlier
-                self._add_result(call, _repeated(content), is_error=is_error, is_repeated=True)
             elif tool is None:
                 unknown = JsonContent({"error": f"there is no tool {call.name!r}"})
-                self._finish(call, (unknown,), is_error=True)
+                self._add_result(call, (unknown,), is_error=True)
             else:
                 yield call, tool
 
@@ -224,7 +217,7 @@ class ToolLoop(Generic[A]):
             raise
         except Exception as error:
             content, is_error = (_failure(call, error),), True
-        self._finish(call, content, is_error=is_error)
+        self._add_result(call, content, is_error=is_error)
 
     def _refuse_media(self, error: MediaError) -> None:
         """Put an error in place of the media in the latest results; without media, raise it."""
@@ -237,7 +230,7 @@ class ToolLoop(Generic[A]):
         for turn, has_media in zip(results, media, strict=True):
             if has_media:
                 call = calls[turn.tool_call_id or ""]
-                self._finish(call, (_failure(call, error),), is_error=True)
+                self._add_result(call, (_failure(call, error),), is_error=True)
             else:
                 self._conversation.append(turn)
 
@@ -251,10 +244,6 @@ class ToolLoop(Generic[A]):
         if items is not None and not (len(items) == len(known) and all(map(is_, items, known))):
             self._items = items
             self._tools = {tool.name: tool for tool in resolve_tools(items)}
-
-    def _finish(self, call: ToolCall, content: Contents, *, is_error: bool) -> None:
-        self._outcomes[_identity(call)] = content, is_error
-        self._add_result(call, content, is_error=is_error)
 
     def _add_result(self, call: ToolCall, content: Contents, **flags: bool) -> None:
         metadata = {name: True for name, is_set in flags.items() if is_set}
@@ -276,7 +265,6 @@ class ToolLoop(Generic[A]):
 
 _MEDIA = (ImageContent, AudioContent)
 _PARTS = (TextContent, JsonContent, FileContent, *_MEDIA)
-_REPEATED = "This call was made before, so it was not run again. "
 _CUT_SHORT = JsonContent(
     {"error": "The call was cut short and not run. Call again with shorter arguments."}
 )
@@ -289,20 +277,6 @@ def _complete_calls(result: GenerationResult[Any], count: int) -> int:
         return count
     place = _CALL_POINTER.match(result.cut_short.pointer)
     return int(place[1]) if place else 0
-
-
-def _identity(call: ToolCall) -> tuple[str, str]:
-    return call.name, json.dumps(call.arguments, sort_keys=True)
-
-
-def _repeated(contents: Contents) -> Contents:
-    """Return the result of an earlier call with a note for the model."""
-    match contents:
-        case (TextContent(text=text),):
-            return (TextContent(f"{_REPEATED}Its result: {text}"),)
-        case (JsonContent(value=value),):
-            return (JsonContent({"note": _REPEATED.strip(), "result": value}),)
-    return (TextContent(f"{_REPEATED}Its result is above."),)
 
 
 def _failure(call: ToolCall, error: Exception) -> Content:

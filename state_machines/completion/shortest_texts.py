@@ -29,7 +29,7 @@ from state_machines.completion.texts import (
 )
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.encoding import EncodedText
-from state_machines.grammar.lazy import Lazy, Reference, WordTransitions
+from state_machines.grammar.lazy import Deferred, Lazy, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.grammar.remembered import Remembered
@@ -70,7 +70,7 @@ _Steps = Generator["tuple[Node, int]", "CompletionText | None", "CompletionText 
 
 
 @dataclass(slots=True)
-class _Frame:
+class _NodeFrame:
     """A node that is being evaluated.
 
     Attributes:
@@ -116,7 +116,7 @@ class ShortestTexts:
             if tail is not None and head is not None:
                 return self.known.put(node, joined(head, tail))
         with derivative_budget(steps):
-            solver = _Solver(self)
+            solver = _TextSearch(self)
             for limit in WEIGHT_LIMITS:
                 found = solver.solve(node, limit)
                 if found is not None:
@@ -124,7 +124,7 @@ class ShortestTexts:
         return None
 
 
-class _Solver:
+class _TextSearch:
     """One search. ``passing`` holds texts that may improve once a cycle has been left."""
 
     def __init__(self, shared: ShortestTexts) -> None:
@@ -138,7 +138,7 @@ class _Solver:
     def solve(self, root: Node, limit: int) -> CompletionText | None:
         """Return the lightest text within a weight limit, if there is one."""
         known, passing = self._known, self._passing
-        stack = [_Frame(root, limit, self._evaluate(root, limit))]
+        stack = [_NodeFrame(root, limit, self._evaluate(root, limit))]
         depth_of = {root: 0}
         answer: CompletionText | None = None
         while True:
@@ -179,9 +179,9 @@ class _Solver:
             if self._floor(child) > child_limit:
                 continue
             depth_of[child] = len(stack)
-            stack.append(_Frame(child, child_limit, self._evaluate(child, child_limit)))
+            stack.append(_NodeFrame(child, child_limit, self._evaluate(child, child_limit)))
 
-    def _keep(self, frame: _Frame, answer: CompletionText | None, depth: int) -> None:
+    def _keep(self, frame: _NodeFrame, answer: CompletionText | None, depth: int) -> None:
         is_final = frame.above >= depth or self._steps > LIMITS.completion_improvement_steps
         if answer is not None:
             if is_final:
@@ -212,7 +212,7 @@ class _Solver:
         floor = self._floors.get(node)
         if floor is None:
             # An estimate, so that arguments of other tools are not built to be compared.
-            is_unknown = type(node) is Reference and node.is_deferred
+            is_unknown = type(node) is Deferred and node.is_deferred
             floor = TOKEN_WEIGHT * (node.min_length if is_unknown else 1) + node.min_length
         return floor
 

@@ -44,26 +44,26 @@ class _Lexeme:
 
 
 @dataclass(slots=True, eq=False)
-class _Item:
+class _OpenRule:
     """A rule that is being read: its residual language, its beginning, and the text read so far."""
 
     rule: Rule
     rest: _Rest | None
     origin: int
-    before: _Item | None = None
-    child: _Item | _Lexeme | None = None
+    before: _OpenRule | None = None
+    child: _OpenRule | _Lexeme | None = None
 
 
 @dataclass(slots=True)
-class _Place:
+class _OpenRules:
     """The items at a position of the text."""
 
-    items: list[_Item] = field(default_factory=list)
+    items: list[_OpenRule] = field(default_factory=list)
     keys: set[tuple[int, int, int]] = field(default_factory=set)
-    waiting: dict[str, list[_Item]] = field(default_factory=dict)
-    empty: dict[str, list[_Item]] = field(default_factory=dict)
+    waiting: dict[str, list[_OpenRule]] = field(default_factory=dict)
+    empty: dict[str, list[_OpenRule]] = field(default_factory=dict)
     """Items of rules that matched the empty text here."""
-    ends: _Item | None = None
+    ends: _OpenRule | None = None
     """The start rule, if the text up to here matches it."""
 
 
@@ -96,15 +96,15 @@ class CaptureReader:
             InvalidArgumentError: The text is not of the grammar.
             GrammarBudgetError: Reading takes more work than the enclosing budget allows.
         """
-        root = _Run(self, text).root()
+        root = _ParserRun(self, text).root()
         if root is None:
             raise InvalidArgumentError("the text does not match the grammar", argument="text")
         return list(self._captured(root, text))
 
-    def _captured(self, root: _Item, text: bytes) -> Iterator[tuple[str, bytes]]:
+    def _captured(self, root: _OpenRule, text: bytes) -> Iterator[tuple[str, bytes]]:
         lexemes: list[_Lexeme] = []
         found: list[tuple[Rule, int, int]] = []
-        stack: list[tuple[_Item | _Lexeme, int]] = [(root, -1)]
+        stack: list[tuple[_OpenRule | _Lexeme, int]] = [(root, -1)]
         while stack:
             spend()
             node, place = stack.pop()
@@ -116,7 +116,7 @@ class CaptureReader:
             else:
                 stack.append((node, len(found)))
                 found.append((node.rule, len(lexemes), 0))
-                at: _Item | None = node
+                at: _OpenRule | None = node
                 # Read from the end to the beginning, so the first child comes out first.
                 while at is not None:
                     if at.child is not None:
@@ -172,21 +172,21 @@ class CaptureReader:
         return self._ignored if position or self._grammar.ignores_first else 0
 
 
-class _Run:
+class _ParserRun:
     """One run of the parser over a text."""
 
     def __init__(self, reader: CaptureReader, text: bytes) -> None:
         self._reader = reader
         self._text = text
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, _OpenRules] = {}
         self._queue: list[int] = []
         self._rests: dict[tuple[int, int], _Rest] = {}
         self._repeats: dict[tuple[int, int, int | None], Repeat] = {}
 
-    def root(self) -> _Item | None:
+    def root(self) -> _OpenRule | None:
         """Return the start rule over the whole text."""
         rule = self._reader.start_rule
-        self._add(0, _Item(rule, self._rest(rule.body, None), 0))
+        self._add(0, _OpenRule(rule, self._rest(rule.body, None), 0))
         while self._queue:
             position = heappop(self._queue)
             place = self._places[position]
@@ -202,21 +202,21 @@ class _Run:
             known = self._rests[key] = (expression, rest)
         return known
 
-    def _place(self, position: int) -> _Place:
+    def _place(self, position: int) -> _OpenRules:
         place = self._places.get(position)
         if place is None:
-            place = self._places[position] = _Place()
+            place = self._places[position] = _OpenRules()
             heappush(self._queue, position)
         return place
 
-    def _add(self, position: int, item: _Item) -> None:
+    def _add(self, position: int, item: _OpenRule) -> None:
         place = self._place(position)
         key = id(item.rule), id(item.rest), item.origin
         if key not in place.keys:
             place.keys.add(key)
             place.items.append(item)
 
-    def _closed(self, position: int, place: _Place) -> Iterator[_Item]:
+    def _closed(self, position: int, place: _OpenRules) -> Iterator[_OpenRule]:
         """Add the items that follow without a lexeme; yield those before a terminal."""
         # The list grows while it is read.
         for item in place.items:
@@ -231,9 +231,9 @@ class _Run:
                 case Reference(name=name):
                     place.waiting.setdefault(name, []).append(item)
                     rule = self._reader.rules[name]
-                    self._add(position, _Item(rule, self._rest(rule.body, None), position))
+                    self._add(position, _OpenRule(rule, self._rest(rule.body, None), position))
                     for done in place.empty.get(name, ()):
-                        self._add(position, _Item(item.rule, rest, item.origin, item, done))
+                        self._add(position, _OpenRule(item.rule, rest, item.origin, item, done))
                 case Series(parts=parts):
                     for part in reversed(parts):
                         rest = self._rest(part, rest)
@@ -256,10 +256,10 @@ class _Run:
             known = self._repeats[key] = Repeat(body, min_count, left)
         return known
 
-    def _expand(self, position: int, item: _Item, rest: _Rest | None) -> None:
-        self._add(position, _Item(item.rule, rest, item.origin, item))
+    def _expand(self, position: int, item: _OpenRule, rest: _Rest | None) -> None:
+        self._add(position, _OpenRule(item.rule, rest, item.origin, item))
 
-    def _complete(self, position: int, place: _Place, item: _Item) -> None:
+    def _complete(self, position: int, place: _OpenRules, item: _OpenRule) -> None:
         name = item.rule.name
         if item.origin == position:
             place.empty.setdefault(name, []).append(item)
@@ -267,11 +267,11 @@ class _Run:
             place.ends = item
         for waiting in list(self._places[item.origin].waiting.get(name, ())):
             rest = waiting.rest[1] if waiting.rest is not None else None
-            self._add(position, _Item(waiting.rule, rest, waiting.origin, waiting, item))
+            self._add(position, _OpenRule(waiting.rule, rest, waiting.origin, waiting, item))
 
-    def _scan(self, position: int, place: _Place, items: list[_Item]) -> None:
+    def _scan(self, position: int, place: _OpenRules, items: list[_OpenRule]) -> None:
         allowed = 0
-        by_number: dict[int, list[_Item]] = {}
+        by_number: dict[int, list[_OpenRule]] = {}
         for item in items:
             assert item.rest is not None
             terminal = item.rest[0]
@@ -284,10 +284,10 @@ class _Run:
                 lexeme = _Lexeme(number, position, end)
                 for item in by_number[number]:
                     rest = item.rest[1] if item.rest is not None else None
-                    self._add(end, _Item(item.rule, rest, item.origin, item, lexeme))
+                    self._add(end, _OpenRule(item.rule, rest, item.origin, item, lexeme))
             if matched & ignored:
                 for item in items:
-                    self._add(end, _Item(item.rule, item.rest, item.origin, item))
+                    self._add(end, _OpenRule(item.rule, item.rest, item.origin, item))
                 if place.ends is not None:
                     behind = self._place(end)
                     behind.ends = behind.ends or place.ends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Self
+from typing import Literal, Self
 
 from state_machines.budgets import step_budget
 from state_machines.context_free.captures import CaptureReader
@@ -175,8 +175,12 @@ class GrammarStateMachine(StateMachine):
         Raises:
             GrammarError: As the constructor raises it.
         """
-        is_gbnf = isinstance(text, str) and _GBNF_DEFINITION.search(text) is not None
-        return cls(text, notation="gbnf" if is_gbnf else "lark")
+        return cls(text, notation=cls.notation_of(text) if isinstance(text, str) else "lark")
+
+    @staticmethod
+    def notation_of(text: str) -> Literal["gbnf", "lark"]:
+        """Return the notation of a grammar as :meth:`from_text` finds it."""
+        return "lark" if _GBNF_DEFINITION.search(text) is None else "gbnf"
 
     @property
     def text(self) -> str:

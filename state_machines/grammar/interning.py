@@ -13,7 +13,7 @@ from state_machines.budgets import spend
 _N = TypeVar("_N")
 
 
-class _Entry(ref[Any]):
+class _NodeReference(ref[Any]):
     """The table's weak reference to a node, with the node's key."""
 
     __slots__ = ("key",)
@@ -21,13 +21,13 @@ class _Entry(ref[Any]):
     key: Hashable
 
 
-_TABLE: dict[Hashable, _Entry] = {}
+_TABLE: dict[Hashable, _NodeReference] = {}
 """The living nodes by key. A plain dict is several times as fast as a WeakValueDictionary."""
 
 _TABLE_LOCK = threading.RLock()
 """Held to replace or remove an entry, so that no thread removes one that another has just added."""
 
-_DEAD: deque[_Entry] = deque()
+_DEAD: deque[_NodeReference] = deque()
 
 
 def known_node(key: Hashable) -> Any:
@@ -58,7 +58,7 @@ def add_node(key: Hashable, made: _N) -> _N:
 
     Returns another one if another thread has added it meanwhile.
     """
-    entry = _Entry(made, _forget)
+    entry = _NodeReference(made, _forget)
     entry.key = key
     # This replaces no entry, so it needs no lock.
     known = _TABLE.setdefault(key, entry)
@@ -77,9 +77,9 @@ def add_node(key: Hashable, made: _N) -> _N:
 
 
 def _forget(
-    entry: _Entry,
-    dead: deque[_Entry] = _DEAD,
-    table: dict[Hashable, _Entry] = _TABLE,
+    entry: _NodeReference,
+    dead: deque[_NodeReference] = _DEAD,
+    table: dict[Hashable, _NodeReference] = _TABLE,
     lock: Any = _TABLE_LOCK,
 ) -> None:
     """Remove the entry of a node that has died.

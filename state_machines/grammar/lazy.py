@@ -73,7 +73,7 @@ class Lazy(Node):
         return self.expansion.derivative(byte)
 
 
-class Reference(Lazy):
+class Deferred(Lazy):
     """A node that stands for the result of a function.
 
     Attributes:
@@ -137,6 +137,6 @@ def reference(
             compare a text with others.
     """
     return intern_node(
-        ("Reference", key),
-        lambda: Reference(make, nullable, min_length, symbols, is_deferred),
+        ("Deferred", key),
+        lambda: Deferred(make, nullable, min_length, symbols, is_deferred),
     )

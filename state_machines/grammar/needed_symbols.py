@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from state_machines.budgets import spend
-from state_machines.grammar.lazy import Reference
+from state_machines.grammar.lazy import Deferred
 from state_machines.grammar.node import EMPTY, EPSILON, Node, Symbols
 from state_machines.grammar.nodes import Branch, Concatenation, Repetition, SymbolNode, Union
 from state_machines.grammar.symbols import is_whole_alphabet
@@ -99,7 +99,7 @@ def _occurring(start: Node) -> set[Symbols] | None:
         match node:
             case SymbolNode():
                 found.add(node.symbols)
-            case Reference() if node.symbols is not None:
+            case Deferred() if node.symbols is not None:
                 found.add(node.symbols)
             case Concatenation():
                 parts = (node.head, node.tail)

@@ -68,7 +68,7 @@ class SafeEnds:
         self._ignored = ignored
         self._ignores_once = ignores_once
         self._known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
-        lexer = _Lexer(languages, lazy)
+        lexer = _ParallelTerminals(languages, lazy)
         words = [
             tuple(
                 word
@@ -168,7 +168,7 @@ def _texts(language: Node) -> Iterator[bytes]:
         yield bytes((bytes_in(symbols)[0],)) + (shortest_word(target, _WORD_STATES) or b"")
 
 
-class _Lexer:
+class _ParallelTerminals:
     """All terminals in parallel.
 
     Args:

@@ -89,7 +89,7 @@ def plain_schema(schema: Any) -> PlainSchema | None:
     """
     if not isinstance(schema, dict):
         return None
-    reader = _Reader(schema)
+    reader = _PlainCheck(schema)
     if not reader.is_object(schema):
         return None
     required = tuple(schema.get("required", ()))
@@ -97,7 +97,7 @@ def plain_schema(schema: Any) -> PlainSchema | None:
     return PlainSchema(frozenset(reader.names), required, bool(required) or minimum > 0)
 
 
-class _Reader:
+class _PlainCheck:
     """Walks one schema. Every method returns whether a part is plain."""
 
     def __init__(self, root: dict[str, Any]) -> None:
@@ -267,17 +267,19 @@ class _Reader:
 _FINISHED = -1
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/[A-Za-z0-9_.-]+")
 
-_CHECKS: Mapping[str, Callable[[_Reader, dict[str, Any], int], bool]] = {
-    "type": _Reader.type_,
-    "properties": _Reader.properties,
-    "required": _Reader.required,
-    "additionalProperties": _Reader.additional_properties,
-    "propertyNames": _Reader.property_names,
-    "items": _Reader.items,
-    **dict.fromkeys(("minItems", "maxItems"), _Reader.item_counts),
-    "uniqueItems": _Reader.unique_items,
-    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _Reader.strings),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _Reader.bounds),
+_CHECKS: Mapping[str, Callable[[_PlainCheck, dict[str, Any], int], bool]] = {
+    "type": _PlainCheck.type_,
+    "properties": _PlainCheck.properties,
+    "required": _PlainCheck.required,
+    "additionalProperties": _PlainCheck.additional_properties,
+    "propertyNames": _PlainCheck.property_names,
+    "items": _PlainCheck.items,
+    **dict.fromkeys(("minItems", "maxItems"), _PlainCheck.item_counts),
+    "uniqueItems": _PlainCheck.unique_items,
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _PlainCheck.strings),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _PlainCheck.bounds
+    ),
 }
 
 

@@ -89,13 +89,13 @@ class _Trie(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_void_p) for name in _TRIE_ARRAYS)
 
 
-class _Lexer(ctypes.Structure):
+class _LexerFields(ctypes.Structure):
     """``lexer`` of ``walk.c``."""
 
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("target", "kind", "loops"))
 
 
-class _Walk(ctypes.Structure):
+class _DescentFields(ctypes.Structure):
     """``descent`` of ``walk.c``."""
 
     _fields_ = (
@@ -126,7 +126,7 @@ class KernelWalk:
             "is_reached": np.empty(0, np.uint8),
             "parsers": np.empty(size + 1, np.int32),
         }
-        self._walk = _Walk(max_few=FEW_TOKENS, max_leaves=size)
+        self._walk = _DescentFields(max_few=FEW_TOKENS, max_leaves=size)
         for name, array in self._arrays.items():
             setattr(self._walk, name, array.ctypes.data)
         self._leaving = self._arrays["leaving"].data
@@ -269,7 +269,7 @@ class KernelWalk:
                 grown[: len(known)] = known
                 self._arrays[name] = grown
                 setattr(self._walk, name, grown.ctypes.data)
-        lexer = _Lexer(*table.addresses)
+        lexer = _LexerFields(*table.addresses)
         is_unfinished: int = self._kernel.descend(
             ctypes.byref(self._trie_fields), ctypes.byref(lexer), ctypes.byref(self._walk)
         )

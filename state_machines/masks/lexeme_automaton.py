@@ -41,7 +41,7 @@ _NUMBERS = (
 )
 
 
-class _Fields(ctypes.Structure):
+class _LexemeFields(ctypes.Structure):
     """``lexeme_automaton`` of ``walk.c``."""
 
     _fields_ = (
@@ -78,7 +78,7 @@ class LexemeAutomaton:
             "pairs": lazy_zeros((_MAX_PAIRS, 3)),
             "pair_slots": lazy_zeros((2 * _MAX_PAIRS,)),
         }
-        self.fields = _Fields(set_words=words, max_sets=_MAX_SETS, max_pairs=_MAX_PAIRS)
+        self.fields = _LexemeFields(set_words=words, max_sets=_MAX_SETS, max_pairs=_MAX_PAIRS)
         self.fields.parser = ctypes.addressof(self.parser.fields)
         for name, found in self._arrays.items():
             setattr(self.fields, name, found.ctypes.data)

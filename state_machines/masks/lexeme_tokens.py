@@ -45,10 +45,10 @@ _NO_NUMBERS: frozenset[int] = frozenset()
 NO_VERTICES: Ids = np.zeros(0, np.int32)
 
 _K = TypeVar("_K", bound=Hashable)
-_W = TypeVar("_W", bound="Walk")
+_W = TypeVar("_W", bound="WalkedTokens")
 
 
-class Walk(Protocol):
+class WalkedTokens(Protocol):
     """The result of a walk."""
 
     @property

@@ -6,12 +6,12 @@ Such a language is a nested terminal, or what follows the grammar.
 from __future__ import annotations
 
 from state_machines.masks.lexeme_tokens import LeavingTokens, LexemeTokens, tokens_by_suffix
-from state_machines.masks.lexer_walks import Group, LexerTokens, LexerWalks
+from state_machines.masks.lexer_walks import LexemeEnds, LexerTokens, LexerWalks
 from state_machines.masks.token_sets import NO_TOKENS
 from state_machines.masks.token_trie import TokenTrie
 
 
-def leaving(group: Group, trie: TokenTrie, first: int) -> LeavingTokens:
+def leaving(group: LexemeEnds, trie: TokenTrie, first: int) -> LeavingTokens:
     """Return the tokens that leave a lexeme where the lexer cannot continue it.
 
     Args:

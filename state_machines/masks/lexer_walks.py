@@ -41,7 +41,7 @@ WALK_BYTES = 1_000
 """Approximate bytes of a walk beside its arrays."""
 
 
-class Group:
+class LexemeEnds:
     """The vertices after a lexeme.
 
     Attributes:
@@ -74,7 +74,7 @@ class LexerTokens:
     """
 
     def __init__(
-        self, table: StateTable, begin: Begin, found: Descent, groups: list[Group]
+        self, table: StateTable, begin: Begin, found: Descent, groups: list[LexemeEnds]
     ) -> None:
         self._table = table
         self._begin = begin
@@ -142,7 +142,9 @@ class LexerWalks:
     def __init__(self, descents: Descents) -> None:
         self.trie = descents.trie
         self._descents = descents
-        self._by_lexicon: WeakKeyLruCache[Lexicon, _KnownWalks] = WeakKeyLruCache(_LEXER_WALK_BYTES)
+        self._by_lexicon: WeakKeyLruCache[Lexicon, _LexiconWalks] = WeakKeyLruCache(
+            _LEXER_WALK_BYTES
+        )
         self._automata: WeakKeyLruCache[Lexicon, LexemeAutomaton] = WeakKeyLruCache(
             _AUTOMATON_BYTES
         )
@@ -166,7 +168,7 @@ class LexerWalks:
                 found.append(beyond)
         return found
 
-    def _beyond(self, lexicon: Lexicon, parser: Node, groups: list[Group]) -> TokenSet | None:
+    def _beyond(self, lexicon: Lexicon, parser: Node, groups: list[LexemeEnds]) -> TokenSet | None:
         """Return the tokens that continue behind the end of a lexeme.
 
         Returns:
@@ -214,7 +216,7 @@ class LexerWalks:
             root = np.array([vertex], np.int32)
             yield self._find(state, state.lexer, root, b"%d" % vertex, is_below=True), state
 
-    def branches(self, group: Group, after: Lexed) -> Iterator[tuple[LexerTokens, Lexed]]:
+    def branches(self, group: LexemeEnds, after: Lexed) -> Iterator[tuple[LexerTokens, Lexed]]:
         """Yield the walk of the lexeme that begins at the vertices of a group, if one may."""
         lexer = after.lexer
         if isinstance(lexer, LexerState) and lexer.first_bytes & group.first:
@@ -230,7 +232,7 @@ class LexerWalks:
     ) -> LexerTokens:
         known = self._by_lexicon.get(state.lexicon)
         if known is None:
-            known = self._by_lexicon.put(state.lexicon, _KnownWalks(), WALK_BYTES)
+            known = self._by_lexicon.put(state.lexicon, _LexiconWalks(), WALK_BYTES)
         walk = known.walks.get((lexer, key))
         if walk is None:
             table = known.table
@@ -243,14 +245,14 @@ class LexerWalks:
             weight = known.weight + table.weight
             if weight > _LEXER_WALK_BYTES:
                 # One grammar's walks fill the cache, so they are made anew from here on.
-                known = _KnownWalks()
+                known = _LexiconWalks()
             self._by_lexicon.put(state.lexicon, known, weight)
         return walk
 
     def _walk(self, table: StateTable, begin: Begin) -> LexerTokens:
         found = self._descents.descend(table, begin)
         groups = [
-            Group(table.completes[kind], vertices, self._leading(vertices))
+            LexemeEnds(table.completes[kind], vertices, self._leading(vertices))
             for kind, vertices in found.leaving
         ]
         return LexerTokens(table, begin, found, groups)
@@ -268,7 +270,7 @@ class LexerWalks:
             return self._descents.visits(table, begin)
 
 
-class _KnownWalks:
+class _LexiconWalks:
     """The walks of one lexicon by lexer state and vertices."""
 
     __slots__ = ("table", "walks", "weight")

@@ -88,7 +88,7 @@ _Ending: TypeAlias = tuple[bytes, int]
 """A spelling and its vertex."""
 
 
-class _Part(NamedTuple):
+class _LexemePart(NamedTuple):
     """A lexeme, and the leaving tokens that are allowed.
 
     Attributes:
@@ -119,7 +119,7 @@ class _Parts:
     __slots__ = ("arrays", "few", "lexemes", "routes", "sets")
 
     def __init__(self) -> None:
-        self.lexemes: list[_Part] = []
+        self.lexemes: list[_LexemePart] = []
         self.few: list[int] = []
         self.arrays: list[Ids] = []
         self.sets: list[TokenSet] = []
@@ -261,7 +261,7 @@ class MaskMaker:
         if excluding is not None:
             wider, exclusion = excluding
             vertices = tuple(self._trie_walk.excluded_vertices(exclusion))
-            parts.lexemes.append(_Part(self._tokens(wider), None, NO_SUFFIXES, vertices, b""))
+            parts.lexemes.append(_LexemePart(self._tokens(wider), None, NO_SUFFIXES, vertices, b""))
             return
         if isinstance(head, Lexed):
             parts.routes.append("grammar")
@@ -282,7 +282,7 @@ class MaskMaker:
             leaving = walk.leaving(continuation.first_bytes)
             suffixes = self._accepted_suffixes(state, split, continuation, leaving, parts.few)
         excepted = self._exceptions(state, split, parts.few)
-        parts.lexemes.append(_Part(walk.tokens, leaving, suffixes, *excepted))
+        parts.lexemes.append(_LexemePart(walk.tokens, leaving, suffixes, *excepted))
         if continuation is not None and split.prefix.nullable and split.lexeme.nullable:
             self._collect_after_empty_lexeme(state, split, continuation, parts)
 

@@ -33,7 +33,7 @@ class _FullError(Exception):
     """An automaton has no room."""
 
 
-class _Walk:
+class _StackWalk:
     """The walk of a stack below some vertices.
 
     Attributes:
@@ -48,7 +48,7 @@ class _Walk:
     def __init__(self, tokens: TokenSet, ends: Ids) -> None:
         self.tokens = tokens
         self.ends = ends
-        self.branches: dict[int, _Walk] = {}
+        self.branches: dict[int, _StackWalk] = {}
 
     @property
     def weight(self) -> int:
@@ -56,12 +56,12 @@ class _Walk:
         return _WALK_BYTES + self.tokens.nbytes + self.ends.nbytes
 
 
-class _KnownWalks:
+class _RuleWalks:
     """An automaton, and the walks from the root of the trie by target."""
 
     def __init__(self) -> None:
         self.automaton = StackAutomaton()
-        self.root = _Walk(packed(np.zeros(0, np.int32)), np.zeros(1, np.int32))
+        self.root = _StackWalk(packed(np.zeros(0, np.int32)), np.zeros(1, np.int32))
         self.weight = 0
 
 
@@ -77,7 +77,7 @@ class RecursiveWalks:
     def __init__(self, descents: Descents, scalar: Callable[[Node], list[int]]) -> None:
         self._descents = descents
         self._scalar = scalar
-        self._known: WeakKeyLruCache[Lifetime, _KnownWalks] = WeakKeyLruCache(_AUTOMATON_BYTES)
+        self._known: WeakKeyLruCache[Lifetime, _RuleWalks] = WeakKeyLruCache(_AUTOMATON_BYTES)
 
     def tokens(self, state: Node) -> list[TokenSet]:
         """Return sets of the tokens that a state with a :attr:`~Node.rule_book` allows."""
@@ -88,7 +88,7 @@ class RecursiveWalks:
             # checkpoint of the budget can block this thread. So it is taken out of the cache.
             taken = self._known.take(lifetime)
             while True:
-                known = _KnownWalks() if taken is None else taken
+                known = _RuleWalks() if taken is None else taken
                 try:
                     found = list(self._walk(known, state))
                 except _FullError:
@@ -103,12 +103,12 @@ class RecursiveWalks:
                 return found
         return [packed(np.array(self._scalar(state), np.int32))]
 
-    def _put(self, lifetime: Lifetime, known: _KnownWalks) -> None:
+    def _put(self, lifetime: Lifetime, known: _RuleWalks) -> None:
         weight = known.weight + known.automaton.weight
         if weight <= _AUTOMATON_BYTES:
             self._known.put(lifetime, known, weight)
 
-    def _walk(self, known: _KnownWalks, state: Node) -> Iterator[TokenSet]:
+    def _walk(self, known: _RuleWalks, state: Node) -> Iterator[TokenSet]:
         pending = [(known.root, state)]
         seen = set(pending)
         while pending:
@@ -125,10 +125,10 @@ class RecursiveWalks:
                     seen.add(pair)
                     pending.append(pair)
 
-    def _descend(self, known: _KnownWalks, vertices: Ids, target: int) -> _Walk:
+    def _descend(self, known: _RuleWalks, vertices: Ids, target: int) -> _StackWalk:
         found = self._descents.descend_stacks(known.automaton, vertices, target)
         if found is None:
             raise _FullError
-        walk = _Walk(*found)
+        walk = _StackWalk(*found)
         known.weight += walk.weight
         return walk

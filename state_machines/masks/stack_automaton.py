@@ -45,7 +45,7 @@ _NUMBERS = (
 )
 
 
-class _Fields(ctypes.Structure):
+class _StackFields(ctypes.Structure):
     """``stack_automaton`` of ``walk.c``."""
 
     _fields_ = (
@@ -104,7 +104,7 @@ class StackAutomaton:
             "gathered": lazy_zeros((_MAX_STACKS_OF_A_STATE,)),
             "marks": lazy_zeros((_MAX_STACKS,)),
         }
-        self.fields = _Fields(
+        self.fields = _StackFields(
             stacks=1,
             max_stacks=_MAX_STACKS,
             states=_DEAD_STATE + 1,

@@ -18,7 +18,7 @@ from state_machines.caches import LruCache
 from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.masks.byte_classes import CHARACTERS, CLASS_OF, LAST_ASCII, WHOLE_CHARACTERS
 from state_machines.vocabulary import Vocabulary
-from state_machines.vocabulary.array_file import Arrays, Tables, pack
+from state_machines.vocabulary.array_file import ArrayGroups, Arrays, pack
 
 MANY_CHILDREN = 24
 """Children from which on they are searched by their bytes."""
@@ -70,10 +70,10 @@ class TokenTrie:
     def of_texts(cls, texts: Sequence[bytes]) -> TokenTrie:
         """Return a trie of non-empty byte strings; their ids are their indices."""
         trie = cls.__new__(cls)
-        trie._read(texts, Tables())
+        trie._read(texts, ArrayGroups())
         return trie
 
-    def _read(self, forms: Sequence[bytes], tables: Tables) -> None:
+    def _read(self, forms: Sequence[bytes], tables: ArrayGroups) -> None:
         self.tables = tables
         arrays = self.tables.group("token_trie", lambda: _arrays(forms))
         self.parent: Ids = arrays["parent"]

@@ -45,7 +45,7 @@ _LARGEST = dt.timedelta.max // dt.timedelta(microseconds=1)
 _SMALLEST = dt.timedelta.min // dt.timedelta(microseconds=1)
 
 
-class _Unit(NamedTuple):
+class _DurationUnit(NamedTuple):
     """A unit, in microseconds, and its letter."""
 
     size: int
@@ -57,9 +57,13 @@ class _Unit(NamedTuple):
         return self.size < _DAY
 
 
-_YEARS, _MONTHS, _WEEKS = _Unit(365 * _DAY, "Y"), _Unit(30 * _DAY, "M"), _Unit(7 * _DAY, "W")
-_DAYS, _HOURS = _Unit(_DAY, "D"), _Unit(_HOUR, "H")
-_MINUTES, _SECONDS = _Unit(_MINUTE, "M"), _Unit(_SECOND, "S")
+_YEARS, _MONTHS, _WEEKS = (
+    _DurationUnit(365 * _DAY, "Y"),
+    _DurationUnit(30 * _DAY, "M"),
+    _DurationUnit(7 * _DAY, "W"),
+)
+_DAYS, _HOURS = _DurationUnit(_DAY, "D"), _DurationUnit(_HOUR, "H")
+_MINUTES, _SECONDS = _DurationUnit(_MINUTE, "M"), _DurationUnit(_SECOND, "S")
 _TIME = (_HOURS, _MINUTES, _SECONDS)
 
 _P, _T = symbols(code_points("P")), symbols(code_points("T"))
@@ -117,7 +121,7 @@ def duration(
         high = min(high, floor(most))
     if below is not None:
         high = min(high, ceil(below) - 1)
-    writer = _Writer(reader, canonical)
+    writer = _DurationWriter(reader, canonical)
     parts = [writer.texts(max(low, 0), high)]
     if not canonical and high == _LARGEST and low <= 1:
         # All durations that are not negative, or that are positive.
@@ -131,13 +135,13 @@ def duration(
     return union(parts)
 
 
-class _Writer:
+class _DurationWriter:
     """Writes durations between two bounds, in microseconds and without a sign."""
 
     def __init__(self, reader: Reader, canonical: bool) -> None:
         self.reader = reader
         self.canonical = canonical
-        self._parts: dict[tuple[Sequence[_Unit], int, int], tuple[Node, bool]] = {}
+        self._parts: dict[tuple[Sequence[_DurationUnit], int, int], tuple[Node, bool]] = {}
 
     def texts(self, low: int, high: int) -> Node:
         """Return the texts of the durations from ``low`` to ``high``."""
@@ -162,7 +166,7 @@ class _Writer:
         for unit in (_HOURS, _MINUTES, _SECONDS):
             yield self._single(unit, low, high)
 
-    def _single(self, unit: _Unit, low: int, high: int) -> Node:
+    def _single(self, unit: _DurationUnit, low: int, high: int) -> Node:
         """Return whole numbers of one unit."""
         most = high // unit.size
         if unit.is_time:
@@ -173,7 +177,7 @@ class _Writer:
             symbols(code_points(unit.letter)),
         )
 
-    def _mixed(self, units: tuple[_Unit, ...], low: int, high: int) -> tuple[Node, bool]:
+    def _mixed(self, units: tuple[_DurationUnit, ...], low: int, high: int) -> tuple[Node, bool]:
         """Return texts of several units, and whether no text at all is one, too.
 
         Each part but the first is less than the unit before it. A part that is 0 may be absent, and
@@ -185,7 +189,9 @@ class _Writer:
             known = self._parts[key] = self._make_mixed(units, low, high)
         return known
 
-    def _make_mixed(self, units: tuple[_Unit, ...], low: int, high: int) -> tuple[Node, bool]:
+    def _make_mixed(
+        self, units: tuple[_DurationUnit, ...], low: int, high: int
+    ) -> tuple[Node, bool]:
         unit, *smaller = units
         letter = symbols(code_points(unit.letter))
         if not smaller:

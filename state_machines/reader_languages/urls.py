@@ -73,14 +73,16 @@ def url(
         canonical: Whether texts are spelled as pydantic spells them.
     """
     has_path = canonical and default_path is not None
-    writer = _Writer(canonical, max_length is None, multi_host, default_port is not None, has_path)
+    writer = _UrlWriter(
+        canonical, max_length is None, multi_host, default_port is not None, has_path
+    )
     may_lack_host = default_host is not None or not (host_required or default_port is not None)
     is_opaque = default_host is None and may_lack_host
     texts = union(writer.texts(allowed_schemes, may_lack_host, is_opaque))
     return texts if max_length is None else max_characters(max_length, texts)
 
 
-class _Writer:
+class _UrlWriter:
     """Writes the URLs of a scheme.
 
     Args:

@@ -68,7 +68,7 @@ def parse(pattern: str, flags: str = "") -> Expression:
     Raises :class:`~state_machines.errors.InvalidPatternError` and
     :class:`~state_machines.errors.UnsupportedPatternError`.
     """
-    return _Parser(pattern, flags).parse()
+    return _RegexParser(pattern, flags).parse()
 
 
 class PatternReader(CharacterReader):
@@ -231,7 +231,7 @@ class PatternReader(CharacterReader):
         return LookBehind(members, negated)
 
 
-class _Parser(PatternReader):
+class _RegexParser(PatternReader):
     any_character = ~LINE_TERMINATOR
 
     def __init__(self, pattern: str, flags: str) -> None:

@@ -87,10 +87,10 @@ def parse(pattern: str, flags: str = "") -> Expression:
         what = getattr(error, "msg", str(error))
         position = getattr(error, "pos", None) or 0
         raise InvalidPatternError(what, pattern=pattern, position=position) from error
-    return _Parser(pattern, flags).parse()
+    return _PythonParser(pattern, flags).parse()
 
 
-class _Parser(PatternReader):
+class _PythonParser(PatternReader):
     """Reads a pattern that ``re`` compiles."""
 
     braces = re.compile(r"\{(?!\})([0-9]*)(?:(,)([0-9]*))?\}")

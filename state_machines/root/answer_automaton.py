@@ -128,7 +128,6 @@ class AnswerAutomaton:
 
     def __init__(self, part: Part, spell: Spell, end_tokens: Collection[str] = ()) -> None:
         self._positions = Positions(part, spell, end_tokens)
-        self.start = AutomatonState(self._positions.start)
         self._transitions: dict[AutomatonState, tuple[Transition, ...]] = {}
         self._nodes: dict[AutomatonState, Node] = {}
         self._skipped_to_end: dict[Position, Skipped | None] = {}
@@ -139,6 +138,8 @@ class AnswerAutomaton:
         )
         self._counts: dict[SubState, int] = {}
         self._distinct = [each for each in leaves(part) if isinstance(each, DistinctSubState)]
+        excluded = frozenset(value for each in self._distinct for value in each.excluded)
+        self.start = AutomatonState(self._positions.start, values=excluded)
         self.transient_derivatives: TransientDerivatives = LruCache(
             LIMITS.machine_transient_derivatives
         )
@@ -148,24 +149,24 @@ class AnswerAutomaton:
 
     def transitions(self, state: AutomatonState) -> tuple[Transition, ...]:
         """Return the transitions from a state, those preferred first."""
-        if state.values:
-            return self._transitions_after_values(state)
+        if state.values != self.start.values:
+            found = self._later_transitions.get(state)
+            if found is None:
+                found = self._open_transitions(state)
+                self._later_transitions.put(state, found)
+            return found
         transitions = self._transitions.get(state)
         if transitions is None:
             # All threads must see the same objects, which are compared by identity.
-            found = tuple(self._find_transitions(state))
-            transitions = self._transitions.setdefault(state, found)
+            transitions = self._transitions.setdefault(state, self._open_transitions(state))
         return transitions
 
-    def _transitions_after_values(self, state: AutomatonState) -> tuple[Transition, ...]:
+    def _open_transitions(self, state: AutomatonState) -> tuple[Transition, ...]:
         """Return the transitions from which the end of the answer can be reached."""
-        found = self._later_transitions.get(state)
-        if found is None:
-            found = tuple(self._find_transitions(state))
-            if any(self._is_exhausted(part, state.values) for part in self._distinct):
-                known: set[AutomatonState] = set()
-                found = tuple(each for each in found if self._reaches_end(each.target, known))
-            self._later_transitions.put(state, found)
+        found = tuple(self._find_transitions(state))
+        if any(self._is_exhausted(part, state.values) for part in self._distinct):
+            known: set[AutomatonState] = set()
+            found = tuple(each for each in found if self._reaches_end(each.target, known))
         return found
 
     def _is_exhausted(self, part: DistinctSubState, values: frozenset[DistinctValue]) -> bool:
@@ -229,7 +230,7 @@ class AnswerAutomaton:
                 nullable=self.skipped_to_end(position) is not None,
                 min_length=max(1, self._positions.min_length(position)),
             )
-            if not state.values:
+            if state.values == self.start.values:
                 self._nodes[state] = node
         return node
 
@@ -421,6 +422,13 @@ class AnswerAutomaton:
         Whether a later state has an error is not known. It is raised where the state is first
         reached: by the completion plan, which precedes every token, or by the mask.
         """
+        start = self.start
+        if start.values and not self._reaches_end(start, set()):
+            raise CompositionError(
+                "every value that the answer may have is excluded",
+                part=self._distinct[0].name,
+                hint="Exclude fewer, or let the answer have none",
+            )
         states = reachable(
             self.start,
             lambda state: [each.target for each in self.transitions(state)[:_ANSWER_BRANCHES]],

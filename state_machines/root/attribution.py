@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     text: bytes
 
 
-class Thread(NamedTuple):
+class Derivation(NamedTuple):
     """One derivation of the output so far.
 
     Attributes:
@@ -61,7 +61,7 @@ class Attribution:
         self._is_behind_line_feed = False
         self._accepted: History | None = None
         """The history of the preferred thread for which the output is complete."""
-        self.threads: list[Thread] = []
+        self.threads: list[Derivation] = []
         """The remaining threads, those preferred first."""
         self._enter(automaton.start, (), set())
 
@@ -131,7 +131,7 @@ class Attribution:
         twin.__dict__.update(self.__dict__)
         return twin
 
-    def _replace_threads(self, moved: list[Thread]) -> None:
+    def _replace_threads(self, moved: list[Derivation]) -> None:
         """Replace the threads by moved ones, and by new threads where a moved one may end."""
         self._accepted = None
         self.threads = []
@@ -140,7 +140,7 @@ class Attribution:
             if thread.node is not EMPTY:
                 self._add(thread, seen)
 
-    def _add(self, thread: Thread, seen: set[tuple[Transition, Node]]) -> None:
+    def _add(self, thread: Derivation, seen: set[tuple[Transition, Node]]) -> None:
         transition, node, history, text = thread
         if (transition, node) in seen:
             return
@@ -170,7 +170,7 @@ class Attribution:
                 self._accepted = _entered(history, skipped, self._length)
         for each in self._automaton.transitions(state):
             entered = _entered(history, (*each.skipped, each.part), self._length)
-            self._add(Thread(each, each.node, entered), seen)
+            self._add(Derivation(each, each.node, entered), seen)
 
     def _certain_history(self) -> tuple[History, int]:
         """Return a history and the number of bytes up to which all threads agree with it."""
@@ -221,10 +221,10 @@ class Attribution:
         return pieces
 
 
-def _moved(thread: Thread, node: Node, text: bytes) -> Thread:
+def _moved(thread: Derivation, node: Node, text: bytes) -> Derivation:
     """Return a thread after a text."""
     transition, _, history, written = thread
-    return Thread(transition, node, history, written + text if transition.is_distinct else b"")
+    return Derivation(transition, node, history, written + text if transition.is_distinct else b"")
 
 
 def _entered(history: History, parts: Skipped, offset: int) -> History:

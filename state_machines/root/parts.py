@@ -192,6 +192,11 @@ class DistinctSubState(SubState):
     def kind(self) -> str:
         """The kind of the values."""
 
+    @property
+    def excluded(self) -> Iterable[DistinctValue]:
+        """Values that the answer must not have, as if earlier sub-states had them."""
+        return ()
+
     @abstractmethod
     def value_of(self, text: str) -> DistinctValue | None:
         """Return the value of a text of the sub-state; ``None`` if it may come again."""

@@ -27,7 +27,7 @@ from state_machines.root.parts import (
     Text,
     leaves,
 )
-from state_machines.root.spellings import END_TOKEN, Spelling, inner_speller
+from state_machines.root.spellings import END_TOKEN, MarkerSpelling, inner_speller
 from state_machines.vocabulary import Vocabulary
 
 Skipped: TypeAlias = tuple[Part, ...]
@@ -95,7 +95,7 @@ class Positions:
         self._known: dict[tuple[int | _Rounds, Position], Position] = {}
         self._delimited: dict[int, Part] = {}
         self._languages: dict[int, Node] = {}
-        self._spellings: dict[int, Spelling] = {}
+        self._spellings: dict[int, MarkerSpelling] = {}
         self._min_lengths: dict[Position, int] = {}
         self._body_lengths: dict[int, int] = {}
         self._kinds: dict[int | Position, frozenset[str]] = {}
@@ -138,20 +138,22 @@ class Positions:
             node = self._languages.setdefault(id(sub_state), machine.start)
         return node
 
-    def spelling(self, marker: Marker) -> Spelling:
+    def spelling(self, marker: Marker) -> MarkerSpelling:
         """Return the bytes of a marker that no text precedes."""
         known = self._spellings.get(id(marker))
         if known is None:
             known = self._spellings[id(marker)] = self._find_spelling(marker)
         return known
 
-    def _find_spelling(self, marker: Marker) -> Spelling:
+    def _find_spelling(self, marker: Marker) -> MarkerSpelling:
         form = self._spell(marker.text)
         before, mark, name = form.rpartition(Vocabulary.SPECIAL_MARK)
         if marker.continues:
-            return Spelling(form, ends_output=False, is_special=bool(mark))
+            return MarkerSpelling(form, ends_output=False, is_special=bool(mark))
         ends_output = bool(mark) and name in self._end_tokens
-        spelling = Spelling(before if ends_output else form, ends_output, is_special=bool(mark))
+        spelling = MarkerSpelling(
+            before if ends_output else form, ends_output, is_special=bool(mark)
+        )
         for special in spelling.form.split(Vocabulary.SPECIAL_MARK)[1:]:
             if any(special.startswith(name) for name in self._end_tokens):
                 raise CompositionError(

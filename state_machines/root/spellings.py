@@ -15,7 +15,7 @@ _SPELLERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class MarkerSpelling:
     """The bytes of a marker.
 
     An end token is left to the end of the output, unless the output continues behind it.
@@ -31,7 +31,7 @@ class Spelling:
     is_special: bool
 
 
-END_TOKEN = Spelling(b"", ends_output=True, is_special=True)
+END_TOKEN = MarkerSpelling(b"", ends_output=True, is_special=True)
 
 
 def speller(special_tokens: Collection[str]) -> Spell:

@@ -46,7 +46,7 @@ class Place(NamedTuple):
             tokens or in ordinary ones, otherwise in special ones where the vocabulary has them.
     """
 
-    writer: Writer
+    writer: TagWriter
     ends: tuple[str, ...] = ()
     end_tokens: tuple[Token, ...] = ()
     after_text: bool = False
@@ -76,7 +76,7 @@ class Format:
 
     def compiled(self, spell: Spell) -> StateMachine:
         """Return the machine of the format; ``spell`` returns the bytes of a text."""
-        writer = Writer(spell)
+        writer = TagWriter(spell)
         start = self.node(Place(writer))
         return StateMachine(
             start,
@@ -129,7 +129,7 @@ class Tag:
         return concatenation(content, union(writer.string(text, after_content) for text in ends))
 
 
-class Writer:
+class TagWriter:
     """Writes the texts and tokens of one structural tag.
 
     Args:

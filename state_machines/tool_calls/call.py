@@ -13,8 +13,9 @@ import re
 import string
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from secrets import choice as any_of
 from typing import Any
@@ -25,7 +26,7 @@ from state_machines.errors import SchemaError, ToolSchemaWarning, UnsatisfiableS
 from state_machines.grammar.encoding import RAW, decoded, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.value_sets import ANY_TEXT
+from state_machines.json_schema.value_sets import ANY_TEXT, is_json_value
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import (
     Choice,
@@ -214,6 +215,12 @@ class CallArguments(DistinctSubState):
         """The name of the tool."""
         return self.tool.name
 
+    @property
+    def excluded(self) -> Iterator[DistinctValue]:
+        """The excluded arguments. Those that are no JSON are none of any call."""
+        for arguments in filter(is_json_value, self.tool.excluding):
+            yield DistinctValue(self.kind, _json_text(arguments))
+
     def value_of(self, text: str) -> DistinctValue | None:
         """Return the arguments of a text as a value; ``None`` if they are nested too deeply."""
         try:
@@ -224,7 +231,7 @@ class CallArguments(DistinctSubState):
     def spellings(self, value: DistinctValue) -> Node:
         """Return the language of the texts that are read as given arguments."""
         try:
-            return self._compiled.spellings(json.loads(value.value))
+            return self._compiled.spellings(json.loads(value.value, parse_float=Decimal))
         except (ValueError, OverflowError):
             # A number beyond the range of floats is read as infinity, which JSON does not have.
             return EMPTY
@@ -276,7 +283,6 @@ class CallArguments(DistinctSubState):
             "avoid": self.avoid,
             "spell": spell,
             "input": None if tool.input is None else decoded(tool.input.start),
-            "excluding": tool.excluding,
         }
         try:
             shared = shared_arguments(self.notation, self.schema, options)
@@ -315,6 +321,19 @@ def one_of(texts: tuple[str, ...]) -> Part | None:
 def any_text() -> StateMachine:
     """Return a machine that admits every text."""
     return StateMachine(encoded(ANY_TEXT, RAW))
+
+
+def _json_text(value: Any) -> str:
+    """Return the JSON of a value with sorted names, and with all digits of decimals."""
+    match value:
+        case Decimal():
+            return str(value)
+        case dict():
+            members = (f"{json.dumps(name)}: {_json_text(value[name])}" for name in sorted(value))
+            return f"{{{', '.join(members)}}}"
+        case list():
+            return f"[{', '.join(map(_json_text, value))}]"
+    return json.dumps(value)
 
 
 def input_schema(description: str = "") -> dict[str, Any]:

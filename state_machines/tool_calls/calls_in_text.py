@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -160,6 +160,13 @@ class NamedArguments(DistinctSubState):
     def kind(self) -> str:
         """The calls of all tools are of one kind."""
         return CALL
+
+    @property
+    def excluded(self) -> Iterator[DistinctValue]:
+        """The excluded calls of all tools."""
+        for name, arguments in self.arguments.items():
+            for value in arguments.excluded:
+                yield DistinctValue(CALL, json.dumps([name, value.value]))
 
     def value_of(self, text: str) -> DistinctValue | None:
         """Return the call of a text; ``None`` if it is nested too deeply."""

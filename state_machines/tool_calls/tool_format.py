@@ -39,6 +39,7 @@ from state_machines.tool_calls.call import (
     one_of,
 )
 from state_machines.tool_calls.call_names import CallNames
+from state_machines.tool_calls.template_writer import response_template
 from state_machines.vocabulary import Vocabulary
 
 _NAME = re.compile(r"\{name\}")
@@ -290,6 +291,31 @@ class ToolFormat:
         )
         return replace(changed, tokens=tuple(kept))
 
+    def to_response_template(self, *, start_anchor: str, end: str = "") -> dict[str, Any]:
+        r"""Return the ``response_template`` with which transformers reads answers in this format.
+
+        It is for ``tokenizer_config.json``. Values in tags are texts: transformers' parser converts
+        them by the schemas of its option ``tools``. The template has the format's markers of
+        reasoning; use :func:`dataclasses.replace` for those of a tokenizer.
+
+        Args:
+            start_anchor: The text before an answer in a prompt, such as ``<|im_start|>assistant``
+                and a line feed.
+            end: The end token of an answer, such as ``<|im_end|>``; empty if the texts that are
+                read have none.
+
+        Raises:
+            CompositionError: The language of response templates cannot describe the calls.
+
+        >>> from state_machines.tool_calls import format_named
+        >>> template = format_named("hermes").to_response_template(start_anchor="assistant\n")
+        >>> template["fields"]["tool_calls"]["close"]
+        '</tool_call>'
+        """
+        check_texts(self, "start_anchor", start_anchor)
+        check_texts(self, "end", end)
+        return response_template(self, start_anchor, end)
+
     def check(self, vocabulary: Vocabulary) -> None:
         """Check that a vocabulary can write the format.
 
@@ -378,12 +404,13 @@ class ToolFormat:
             tool=tool,
             schema=tool.parameters if schema is None else schema,
             notation=self.notation,
-            avoid=self._avoided,
+            avoid=self.avoided,
             options=options,
         )
 
     @cached_property
-    def _avoided(self) -> tuple[str, ...]:
+    def avoided(self) -> tuple[str, ...]:
+        """The texts that no string in the arguments can contain."""
         # Parsers search for the end of a call before they read the JSON. They do not find a text
         # that JSON escapes, and one character such as "]" ends no call by itself.
         is_found = self.notation.has_json and len(self.end) > 1 and self.end.isprintable()

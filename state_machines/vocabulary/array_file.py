@@ -27,7 +27,7 @@ Arrays = Mapping[str, Array]
 """One-dimensional arrays of int32 or uint8 by name."""
 
 
-class Tables:
+class ArrayGroups:
     """Groups of read-only arrays by name. Thread-safe.
 
     Tries and other structures look here before they derive arrays from a vocabulary, so those of a

@@ -16,7 +16,7 @@ from state_machines.errors import VocabularyError, has_surrogate
 from state_machines.notebook_view import vocabulary_html
 from state_machines.vocabulary.array_file import (
     Array,
-    Tables,
+    ArrayGroups,
     pack,
     read_arrays,
     unpack,
@@ -67,7 +67,7 @@ class Vocabulary:
     end_token_ids: frozenset[int]
     special_tokens: Mapping[str, int]
     strips_first_space: bool = field(kw_only=True, default=False)
-    tables: Tables = field(init=False)
+    tables: ArrayGroups = field(init=False)
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Vocabulary:
         ]
         for token_id, name in name_of.items():
             forms[token_id] = Vocabulary.SPECIAL_MARK + name.encode()
-        self._set(tuple(forms), ends, names, strips_first_space, Tables())
+        self._set(tuple(forms), ends, names, strips_first_space, ArrayGroups())
 
     def _set(
         self,
@@ -116,7 +116,7 @@ class Vocabulary:
         ends: frozenset[int],
         names: dict[str, int],
         strips_first_space: bool,
-        tables: Tables,
+        tables: ArrayGroups,
     ) -> None:
         object.__setattr__(self, "token_bytes", forms)
         object.__setattr__(self, "end_token_ids", ends)
@@ -217,7 +217,7 @@ class Vocabulary:
             frozenset(metadata["end_token_ids"]),
             metadata["special_tokens"],
             metadata["strips_first_space"],
-            Tables(groups),
+            ArrayGroups(groups),
         )
         return vocabulary
 

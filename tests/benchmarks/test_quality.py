@@ -14,6 +14,7 @@ from quality import main
 from quality_arms import ARMS, MAIN_ARMS
 from quality_outcomes import Outcome, append_outcomes, read_outcomes
 from quality_parsing import coerced, is_valid, parsed_strictly, repaired
+from quality_prompts import prompt_of
 from quality_scores import MEASURES, difference, score
 from quality_tasks import TASKS, Record, make_records
 from quality_tasks.base import is_equal
@@ -214,6 +215,16 @@ def test_check_finds_contradictions(calculation: str, answer: int, reason: str) 
     assert record.check is not None
     with pytest.raises(ValueError, match=reason) if reason else nullcontext():
         record.check({"calculation": calculation, "answer": answer})
+
+
+def test_text_of_an_extraction_does_not_name_the_fields() -> None:
+    for record in make_records("extraction", 0, 8):
+        text, behind = prompt_of(record, "text"), prompt_of(record, "instruction")
+        assert record.question.startswith(f"{text}\n\nExtract")
+        assert "Extract" not in text
+        line = f"Extract {', '.join(record.gold)} from this text as JSON:"
+        assert behind == f"{line}\n\n{text}"
+    assert not ARMS["ours-text"].runs("calls")
 
 
 def test_main_arms_have_the_same_prompt() -> None:

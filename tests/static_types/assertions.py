@@ -14,6 +14,7 @@ from proxy_engine import (
     AsyncEventStream,
     BatchRequest,
     BatchStream,
+    Choice,
     EventStream,
     ExtractedRecord,
     ExtractionResults,
@@ -22,6 +23,7 @@ from proxy_engine import (
     GenerationResult,
     InferenceEngine,
     PartOptions,
+    Regex,
     SpeculationOptions,
     ToolRun,
 )
@@ -63,6 +65,8 @@ def formats(engine: InferenceEngine) -> None:
     assert_type(engine.generate("x", response_format=adapter).parsed, list[Person])
     assert_type(engine.generate("x", response_format=SCHEMA), GenerationResult[Any])
     assert_type(engine.generate("x", response_format=RegexStateMachine("a")), GenerationResult[Any])
+    assert_type(engine.generate("x", response_format=Regex("a")), GenerationResult[str])
+    assert_type(engine.stream("x", Choice(["a", "b"])), EventStream[str])
     assert_type(engine.generate("x"), GenerationResult[Any])
     assert_type(engine.generate("x", Person).parsed, Person)
     assert_type(engine.generate("x", SCHEMA, max_tokens=9), GenerationResult[Any])

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from proxy_engine.bridge.commands import LoadCommand, ProtocolError
-from proxy_engine.bridge.session import Session
+from proxy_engine.bridge.session import BridgeSession
 from proxy_engine.results.events import Event, Finished, TokenGenerated
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import Usage
@@ -33,7 +33,7 @@ class Client:
     def __init__(self, make_engine: MakeEngine) -> None:
         self.replies: list[dict[str, Any]] = []
         self.has_quit = False
-        self.session = Session(self._take, make_engine, self._quit, grace=10)
+        self.session = BridgeSession(self._take, make_engine, self._quit, grace=10)
 
     def send(self, *commands: dict[str, Any] | bytes | ProtocolError) -> None:
         """Hand over lines."""

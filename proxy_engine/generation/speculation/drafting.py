@@ -46,6 +46,7 @@ class Drafting:
     Attributes:
         drafted: Number of verified draft tokens, by source.
         accepted: Number of accepted draft tokens, by source.
+        in_flight: The draft whose pass is dispatched and not verified.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Drafting:
     ) -> None:
         self.drafted = Counter[str]()
         self.accepted = Counter[str]()
+        self.in_flight: Draft | None = None
         self._drafters = list(drafters)
         self._options = options
         self._costs = costs
@@ -240,7 +242,6 @@ class BatchDrafts:
         pads: Whether padding is nearly free.
 
     Attributes:
-        in_flight: The drafts whose pass is dispatched and not verified.
         model_seconds: Time in which the draft model has made them.
     """
 
@@ -253,33 +254,31 @@ class BatchDrafts:
         *,
         pads: bool,
     ) -> None:
-        self.in_flight: dict[GeneratedSequence, Draft] = {}
         self.model_seconds = 0.0
         self._rows = rows
         self._probe = probe
         self._draft_model = draft_model
         self._pads = pads
         self._costs = costs
-        # The sequences for which no draft pays, and for how many steps they are not asked.
-        self._resting: Sequence[GeneratedSequence] = ()
+        # For how many steps no draft will pay, if no sequence joins or leaves.
         self._rest = 0
 
-    def clear(self) -> None:
-        """Release the sequences, which have left the batch."""
-        self._resting, self._rest = (), 0
+    def in_flight(self) -> dict[GeneratedSequence, Draft]:
+        """Return the drafts whose pass is dispatched and not verified."""
+        return {
+            sequence: sequence.drafting.in_flight
+            for sequence in self._rows.sequences
+            if isinstance(sequence.drafting, Drafting) and sequence.drafting.in_flight is not None
+        }
 
-    @property
-    def read_states(self) -> bool:
-        """Whether a draft head reads the hidden states of the next pass."""
-        if self._draft_model is None or not self._draft_model.reads_states:
-            return False
-        found = (sequence.drafting for sequence in self._rows.sequences)
-        return any(isinstance(one, Drafting) and one.has_model for one in found)
+    def change(self) -> None:
+        """Notice that sequences have joined or left."""
+        self._rest = 0
 
     def are_expected(self) -> bool:
         """Whether the next pass is likely to have drafts."""
         sequences = self._rows.sequences
-        if self._rest and self._resting is sequences:
+        if self._rest:
             self._rest -= 1
             return False
         drafting = self._drafting()
@@ -287,7 +286,7 @@ class BatchDrafts:
         if not any(drafters.may_pay(sequence, rows) for sequence, drafters in drafting.items()):
             # A grammar may begin another part, whose drafts pay.
             if all(sequence.is_free for sequence in sequences):
-                self._resting, self._rest = sequences, STEPS_BETWEEN_UPDATES
+                self._rest = STEPS_BETWEEN_UPDATES
             return False
         expected = {
             sequence: drafters.expected_draft(sequence, rows)
@@ -327,7 +326,10 @@ class BatchDrafts:
                 if sequence in drafts:
                     drafts[sequence].cut(length)
         self._check_pass(drafts)
-        return {sequence: draft for sequence, draft in drafts.items() if not draft.is_empty}
+        drafts = {sequence: draft for sequence, draft in drafts.items() if not draft.is_empty}
+        for sequence, draft in drafts.items():
+            drafting[sequence].in_flight = draft
+        return drafts
 
     def record(self, steps: Iterable[Step]) -> None:
         """Record the results of verifications, whose accepted tokens are committed."""
@@ -341,7 +343,13 @@ class BatchDrafts:
                 sequence.logits = draft.logits[accepted - 1]
             if isinstance(sequence.drafting, Drafting):
                 sequence.drafting.record(draft, accepted, step.judged)
-        self.in_flight = {}
+        for sequence in self._rows.sequences:
+            self.drop(sequence)
+
+    def drop(self, sequence: GeneratedSequence) -> None:
+        """Forget the draft of a sequence that is in flight."""
+        if isinstance(sequence.drafting, Drafting):
+            sequence.drafting.in_flight = None
 
     def _check_pass(self, drafts: Mapping[GeneratedSequence, Draft]) -> None:
         """Empty the drafts if the model would compute other logits in a pass over them."""

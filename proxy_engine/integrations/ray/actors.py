@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from state_machines.errors import ProxyError
 
 from ...extraction.answer_format import ERROR, AnswerFormat
-from ...extraction.outcomes import Extraction, Outcome
-from ...extraction.records import Instruction, RecordReader
+from ...extraction.options import ExtractionOptions
+from ...extraction.outcomes import Outcome
+from ...extraction.records import RecordReader
 from ...extraction.rows import error_text, unwritten
+from ...extraction.run import check_requests, extraction_of
 from ...extraction.sources import record_inputs
-from ...extraction.tables import answer_types, fit, import_arrow
+from ...extraction.tables import Column, answer_types, fitted, import_arrow, rows_of
 from ...runtime import process_runtime
 
 if TYPE_CHECKING:
@@ -33,24 +35,22 @@ class ActorSettings:
 
     Attributes:
         response_format: The response format.
-        prefix: The text before the names of the result's columns.
         reader: Reads the content of records.
-        instruction: The instruction to the model.
+        extraction: The options of the extraction.
         engine: The arguments of ``InferenceEngine``.
         options: The options of all requests.
     """
 
     response_format: Any
-    prefix: str = ""
     reader: RecordReader = field(default_factory=RecordReader)
-    instruction: Instruction | None = None
+    extraction: ExtractionOptions = field(default_factory=ExtractionOptions)
     engine: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def fields(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that records are made of: all of them if a function reads records."""
         text, image = self.reader.text, self.reader.image
-        if any(map(callable, (text, image, self.instruction))):
+        if any(map(callable, (text, image, self.extraction.instruction))):
             return list(columns)
         return [name for name in columns if name in (text, image)]
 
@@ -66,6 +66,7 @@ class Extractor:
         reader: Reads the content of records.
         engine: The engine.
         completion_tokens: Tokens of all answers so far.
+        cut_short: Answers so far that a limit cut short.
 
     Raises:
         ProxyError: The engine cannot be created.
@@ -75,23 +76,27 @@ class Extractor:
         # Deferred: the driver does not need MLX.
         from ...engine.inference_engine import InferenceEngine  # noqa: PLC0415
 
-        answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
-        self.extraction = Extraction(
-            answers, settings.instruction, settings.options, model_hint="Name a multimodal model."
+        self.extraction = extraction_of(
+            settings.response_format,
+            settings.extraction,
+            settings.options,
+            model_hint="Name a multimodal model.",
         )
         self.reader = settings.reader
-        self.completion_tokens = 0
+        self.completion_tokens = self.cut_short = 0
         self._settings = settings
-        self._types = answer_types(answers)
+        self._types = answer_types(self.extraction.answers)
         # The process belongs to the actor.
         process_runtime.take_over()
         self.engine: InferenceEngine = InferenceEngine(**{"on_progress": None, **settings.engine})
+        check_requests(self.engine, self.extraction)
         process_runtime.freeze()
 
     def counted(self, outcomes: Generator[Outcome]) -> Generator[Outcome]:
-        """Yield outcomes, and count the tokens of their answers."""
+        """Yield outcomes, and count their tokens and those that a limit cut short."""
         with contextlib.closing(outcomes):
             for outcome in outcomes:
+                self.cut_short += outcome.is_limited
                 if outcome.result is not None:
                     self.completion_tokens += outcome.result.usage.completion_tokens
                 yield outcome
@@ -128,7 +133,7 @@ class Extractor:
             taken.append(table)
             rows = table.select(self._settings.fields(table.column_names))
             for batch in rows.to_batches(max_chunksize=1_000):
-                yield from _rows(batch)
+                yield from rows_of(batch)
 
     def _empty(self, taken: deque[Any]) -> Iterator[Any]:
         """Yield the tables at the front that have no rows."""
@@ -136,14 +141,15 @@ class Extractor:
             yield self._extended(taken.popleft(), [])
 
     def _extended(self, table: Any, outcomes: list[Outcome]) -> Any:
-        arrow = import_arrow()
+        arrow, answers = import_arrow(), self.extraction.answers
         rows: list[_Cells] = [{} for _ in outcomes]
         errors = [outcome.error for outcome in outcomes]
         for position, outcome in enumerate(outcomes):
             if outcome.result is None:
                 continue
             try:
-                rows[position] = self._cells(outcome.result.parsed)
+                cells = answers.cells(answers.plain(outcome.result.parsed))
+                rows[position] = fitted(cells, self._types)
             except ValueError as error:
                 errors[position] = unwritten(error, outcome.answer)
         for name, kind in self._types.items():
@@ -151,20 +157,14 @@ class Extractor:
             table = table.append_column(
                 name, arrow.array(values, arrow.string() if kind is None else kind)
             )
+        for name, named in answers.details.types.items():
+            details = [
+                None if error else outcome.details.get(name)
+                for outcome, error in zip(outcomes, errors, strict=True)
+            ]
+            table = table.append_column(name, arrow.array(details, type=Column(named).type))
         texts = [None if error is None else error_text(error) for error in errors]
-        return table.append_column(
-            self.extraction.answers.prefix + ERROR, arrow.array(texts, type=arrow.string())
-        )
-
-    def _cells(self, value: Any) -> _Cells:
-        """Return the columns of an answer, of the types of the columns.
-
-        Raises:
-            ValueError: A value has another type.
-        """
-        answers = self.extraction.answers
-        cells = answers.cells(answers.plain(value))
-        return {name: _fitted(name, cell, self._types[name]) for name, cell in cells.items()}
+        return table.append_column(answers.prefix + ERROR, arrow.array(texts, type=arrow.string()))
 
 
 class TableActor:
@@ -202,31 +202,3 @@ def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable
     names = list(columns)
     reader.check_columns(names)
     answers.check_columns(names)
-
-
-def _rows(batch: Any) -> list[_Cells]:
-    """Return the rows of a record batch. Texts that are not UTF-8 have lone surrogates."""
-    try:
-        rows: list[_Cells] = batch.to_pylist()
-    except UnicodeDecodeError:
-        # Parquet files can have such texts, which must fail alone.
-        arrow = import_arrow()
-        columns = {
-            name: _decoded(column.cast(arrow.binary()).to_pylist())
-            if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type)
-            else column.to_pylist()
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return rows
-
-
-def _decoded(texts: list[bytes | None]) -> list[str | None]:
-    return [None if text is None else text.decode("utf-8", "surrogateescape") for text in texts]
-
-
-def _fitted(name: str, value: Any, kind: Any) -> Any:
-    try:
-        return fit(value, kind)
-    except ValueError as error:
-        raise ValueError(f"the value of {name!r} does not fit its column: {error}") from error

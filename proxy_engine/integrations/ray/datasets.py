@@ -20,9 +20,10 @@ from state_machines import JsonSchemaStateMachine, StateMachine
 
 from ...checks import argument_names, check_names, reusable, short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
-from ...extraction.answer_format import AnswerFormat
+from ...extraction.options import ExtractionOptions
 from ...extraction.outcomes import check_one_answer
 from ...extraction.records import Field, Instruction, RecordReader
+from ...extraction.run import extraction_of
 from ...models.load_options import LoadArguments, LoadOptions
 from ...options.fields import list_options, option_defaults
 from ...options.generation import GenerationOptions
@@ -55,6 +56,7 @@ def extract(
     image: Field | None = None,
     instruction: Instruction | None = None,
     prefix: str = "",
+    retry_cut_short: bool = True,
     concurrency: int | tuple[int, int] = 1,
     batch_size: int = 8,
     draft_model: str | os.PathLike[str] | None = None,
@@ -69,10 +71,10 @@ def extract(
     """Extract an answer from each row of a dataset, with one engine in each actor.
 
     The result is lazy, as all datasets of Ray. It has the columns of the input, a column for each
-    property of the answers, and a column ``error`` with texts, as the frames of
-    ``InferenceEngine.extract``. The types of the added columns follow from the schema alone:
-    objects with no further properties are structs; other values without a type, such as unions of
-    numbers and texts, are texts with JSON; dates are texts.
+    property of the answers, the columns ``cut_short`` and ``cut_short_at``, and a column ``error``
+    with texts, as the frames of ``InferenceEngine.extract``. The types of the added columns follow
+    from the schema alone: objects with no further properties are structs; other values without a
+    type, such as unions of numbers and texts, are texts with JSON; dates are texts.
 
     A row that fails has an error and affects no others. If an actor dies, Ray starts another one
     and repeats the blocks that were not finished. Rows have no fixed order.
@@ -84,8 +86,10 @@ def extract(
             model.
         text: The column with the text, or a function of the row, a dict.
         image: The column with an image, or a function of the row; see ``InferenceEngine.extract``.
-        instruction: The instruction to the model, or a function of the row.
+        instruction: The text that precedes that of a row in its prompt, or a function of the row.
         prefix: Text before the names of the result's columns.
+        retry_cut_short: Whether an answer that ``max_tokens`` cuts short is tried once more with
+            twice as many tokens.
         concurrency: Number of actors, or the smallest and the largest number.
         batch_size: Maximum number of rows in each forward pass of an engine.
         draft_model: A smaller model, which drafts tokens; see ``InferenceEngine``.
@@ -104,16 +108,27 @@ def extract(
         InvalidResponseFormatError: The schema is of none of the accepted kinds.
         SchemaError: The JSON Schema is refused.
     """
-    engine = engine_arguments(model, batch_size, draft_model, num_draft_tokens, arguments)
-    if cache is not None:
-        engine["cache"] = cache
+    loading = {name: value for name, value in arguments.items() if name in _LOADING}
+    engine = engine_arguments(
+        model,
+        {
+            "batch_size": batch_size,
+            "draft_model": draft_model,
+            "num_draft_tokens": num_draft_tokens,
+            "cache": cache,
+            **loading,
+        },
+    )
     options = options_of_requests(arguments)
+    extraction = ExtractionOptions.of(
+        {"instruction": instruction, "prefix": prefix, "retry_cut_short": retry_cut_short}
+    )
     settings = actor_settings(
-        ActorSettings(schema, prefix, RecordReader(text, image), instruction, engine, options)
+        ActorSettings(schema, RecordReader(text, image), extraction, engine, options)
     )
     columns = dataset.columns(fetch_if_missing=False)
     if columns is not None:
-        answers = AnswerFormat.of(settings.response_format, prefix, options)
+        answers = extraction_of(schema, extraction, options).answers
         check_columns(settings.reader, answers, columns)
     return dataset.map_batches(
         cast(Any, TableActor),
@@ -144,8 +159,9 @@ def actor_settings(settings: ActorSettings) -> ActorSettings:
             "state machines cannot be sent to other processes",
             hint="Give a JSON Schema or a type, such as Annotated[str, Field(pattern=...)].",
         )
-    answers = AnswerFormat.of(settings.response_format, settings.prefix, settings.options)
-    JsonSchemaStateMachine(answers.schema)
+    answers = extraction_of(settings.response_format, settings.extraction, settings.options).answers
+    if not answers.has_quotes:
+        JsonSchemaStateMachine(answers.schema)
     try:
         cloudpickle.dumps(settings)
     except Exception as error:
@@ -158,31 +174,33 @@ def actor_settings(settings: ActorSettings) -> ActorSettings:
     return settings
 
 
-def engine_arguments(
-    model: Any,
-    batch_size: Any,
-    draft_model: Any,
-    num_draft_tokens: Any,
-    arguments: Mapping[str, Any],
-) -> dict[str, Any]:
+def engine_arguments(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of the engines, with absolute paths. The model is not looked for.
+
+    Args:
+        model: The model.
+        arguments: The other arguments; those that are ``None`` are left out.
 
     Raises:
         InvalidOptionError: An argument is invalid.
     """
-    for name, value in (("model", model), ("draft_model", draft_model)):
+    given = {name: value for name, value in arguments.items() if value is not None}
+    batch_size = given.setdefault("batch_size", 8)
+    for name, value in (("model", model), ("draft_model", given.get("draft_model"))):
         if not isinstance(value, str | os.PathLike | None):
             raise InvalidOptionError(
                 f"{name} should be a path or a repo id, not {short_repr(value)}",
                 option=name,
                 hint="A model in memory cannot be sent to actors; save it to a directory.",
             )
+        if value is not None:
+            given[name] = _absolute(value)
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise InvalidOptionError(
             f"batch_size should be an integer of at least 1, not {short_repr(batch_size)}",
             option="batch_size",
         )
-    loading = {name: arguments[name] for name in _LOADING if name in arguments}
+    loading = {name: given[name] for name in _LOADING if name in given}
     options = LoadOptions.of(cast(LoadArguments, loading))
     if options.distributed:
         raise InvalidOptionError(
@@ -192,16 +210,10 @@ def engine_arguments(
         )
     if options.chat_template is not None:
         # Read here: the file may be on this machine alone.
-        loading["chat_template"] = options.chat_template
+        given["chat_template"] = options.chat_template
     if options.adapter_path is not None:
-        loading["adapter_path"] = _absolute(options.adapter_path)
-    given = {
-        "model": _absolute(model),
-        "draft_model": _absolute(draft_model),
-        "num_draft_tokens": num_draft_tokens,
-        **loading,
-    }
-    return {"batch_size": batch_size, **{n: v for n, v in given.items() if v is not None}}
+        given["adapter_path"] = _absolute(options.adapter_path)
+    return given
 
 
 def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,10 +229,8 @@ def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _absolute(path: str | os.PathLike[str] | None) -> str | None:
+def _absolute(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of a directory; a repo id as it is."""
-    if path is None:
-        return None
     found = Path(path).expanduser()
     return str(found.absolute()) if found.is_dir() else os.fspath(path)
 

@@ -6,13 +6,11 @@ Free of Ray; :mod:`.run` makes actors of the class.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -21,10 +19,12 @@ from state_machines.errors import ProxyError
 from ...errors import InvalidOptionError, OutputFileError, OutputFileRefusedError
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.inputs import Inputs
-from ...extraction.outputs import FileFormat, OutputOptions, format_of
+from ...extraction.outputs import OutputOptions
 from ...extraction.records import RecordReader
+from ...extraction.remote import file_system
+from ...extraction.rows import FileFormat, format_of
 from ...extraction.run import Run
-from ...extraction.sources import csv_inputs, file_inputs, files_in, line_inputs
+from ...extraction.sources import file_inputs, files_in, opened_inputs
 from ...extraction.tables import import_arrow
 from .actors import ActorSettings, Extractor, check_columns
 
@@ -32,7 +32,6 @@ SETTINGS = "_settings.json"
 _UNFINISHED = "_unfinished"
 _TEXTS = 256
 """Files with one record each that are one part."""
-_BATCH_ROWS = 1_000
 _THREADS = 32
 
 
@@ -40,73 +39,62 @@ class Location(NamedTuple):
     """A file or directory in a file system.
 
     Attributes:
-        filesystem: The file system, a ``pyarrow.fs.FileSystem``.
+        system: The file system, of fsspec.
         path: The path in it, without a slash at the end.
         shown: The name in messages.
     """
 
-    filesystem: Any
+    system: Any
     path: str
     shown: str
 
     @classmethod
-    def of(cls, name: str, option: str) -> Location:
-        """Return the location of a path, or of a URI such as ``s3://bucket/directory``.
+    def of(cls, name: str) -> Location:
+        """Return the location of a path, or of a URL such as ``s3://bucket/directory``.
 
         Raises:
-            InvalidOptionError: The URI is not that of a file system.
-            MissingExtraError: pyarrow is not installed.
+            InvalidOptionError: The URL is not that of a file system.
         """
-        arrow = import_arrow()
-        fs = importlib.import_module("pyarrow.fs")
-        if "://" not in name:
-            return cls(fs.LocalFileSystem(), str(Path(name).expanduser().absolute()), name)
-        try:
-            filesystem, path = fs.FileSystem.from_uri(name)
-        except (OSError, arrow.ArrowException) as error:
-            raise InvalidOptionError(f"cannot use {name!r}: {error}", option=option) from error
-        return cls(filesystem, path.rstrip("/"), name)
+        system, path = file_system(str(Path(name).expanduser()) if "://" not in name else name)
+        return cls(system, path.rstrip("/"), name)
 
     @property
     def is_local(self) -> bool:
         """Whether the file system is that of each machine, or one that all of them mount."""
-        return bool(self.filesystem.type_name == "local")
+        return "file" in self.system.protocol
 
-    def files(self) -> dict[str, tuple[int, int]]:
-        """Return the sizes and times of the files by name; of a file that of itself alone.
+    def url(self, name: str) -> str:
+        """Return the path or URL of a file."""
+        path = f"{self.directory}/{name}"
+        return path if self.is_local else str(self.system.unstrip_protocol(path))
+
+    def files(self) -> dict[str, str]:
+        """Return digests of the sizes and times of the files by name.
 
         Names are relative to the directory. Names that begin with ``.`` or ``_`` are left out.
 
         Raises:
             OSError: It cannot be read.
         """
-        fs = importlib.import_module("pyarrow.fs")
-        (info,) = self.filesystem.get_file_info([self.path])
-        found = [info]
-        if info.type == fs.FileType.Directory and self.is_local:
-            # The selector would follow links to a directory that contains them.
-            found = self.filesystem.get_file_info([*map(str, files_in(Path(self.path)))])
-        elif info.type != fs.FileType.File:
-            selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
-            found = self.filesystem.get_file_info(selector)
         root = self.directory
-        facts = {
-            str(PurePosixPath(one.path).relative_to(root)): (one.size or 0, one.mtime_ns or 0)
-            for one in found
-            if one.type == fs.FileType.File
-        }
-        hidden = (".", "_")
+        if root != self.path:
+            paths = [self.path]
+        elif self.is_local and Path(root).is_dir():
+            # `find` would follow links to a directory that contains them.
+            paths = list(map(str, files_in(Path(root))))
+        else:
+            paths = self.system.find(root)
+        names = {str(PurePosixPath(path).relative_to(root)): path for path in sorted(paths)}
         return {
-            name: facts[name]
-            for name in sorted(facts)
-            if not any(part.startswith(hidden) for part in PurePosixPath(name).parts)
+            name: str(self.system.ukey(path))
+            for name, path in names.items()
+            if not any(part.startswith((".", "_")) for part in PurePosixPath(name).parts)
         }
 
     @property
     def directory(self) -> str:
         """The directory that names of files are relative to."""
-        is_file = self.filesystem.get_file_info([self.path])[0].is_file
-        return str(PurePosixPath(self.path).parent) if is_file else self.path
+        return self.path.rpartition("/")[0] if self.system.isfile(self.path) else self.path
 
 
 class Part(NamedTuple):
@@ -148,13 +136,12 @@ def check_tables(
         InvalidOptionError: A file cannot be read, lacks the column of the texts, or has a column of
             the name of one of the result's.
     """
-    arrow = import_arrow()
-    parquet = importlib.import_module("pyarrow.parquet")
+    arrow, parquet = import_arrow(), import_arrow("pyarrow.parquet")
 
     def check(part: Part) -> None:
-        path = f"{source.directory}/{part.files[0]}"
         try:
-            check_columns(reader, answers, parquet.read_schema(path, source.filesystem).names)
+            with source.system.open(f"{source.directory}/{part.files[0]}", "rb") as file:
+                check_columns(reader, answers, parquet.read_schema(file).names)
         except (OSError, arrow.ArrowException) as error:
             what = f"cannot read {part.files[0]!r}: {error}"
             raise InvalidOptionError(what, option="input") from error
@@ -185,13 +172,12 @@ class OutputDirectory:
             OutputFileError: It cannot be written.
         """
         expected = json.loads(json.dumps(settings, default=str))
-        filesystem, path, shown = self.location
+        system, path, shown = self.location
         try:
             with contextlib.suppress(FileNotFoundError):
-                with filesystem.open_input_stream(f"{path}/{SETTINGS}") as file:
-                    found = json.loads(file.read())
+                found = json.loads(system.cat_file(f"{path}/{SETTINGS}"))
                 if not is_resumed:
-                    hint = "--resume continues an interrupted run."
+                    hint = "resume=True continues an interrupted run."
                     raise OutputFileRefusedError(f"{shown!r} is not empty", path=shown, hint=hint)
                 names = [name for name in expected if found.get(name) != expected[name]]
                 if names:
@@ -201,31 +187,43 @@ class OutputDirectory:
             if self.location.files():
                 what = f"{shown!r} was not written by an extraction on Ray"
                 raise OutputFileRefusedError(what, path=shown)
-            filesystem.create_dir(f"{path}/{_UNFINISHED}", recursive=True)
-            with filesystem.open_output_stream(f"{path}/{SETTINGS}") as file:
-                file.write(json.dumps(expected, indent=1).encode())
+            system.makedirs(f"{path}/{_UNFINISHED}", exist_ok=True)
+            system.pipe_file(f"{path}/{SETTINGS}", json.dumps(expected, indent=1).encode())
         except (OSError, ValueError) as error:
             raise OutputFileError(f"cannot write {shown!r}: {error}", path=shown) from error
         return set()
 
+    def unfinished(self, part: Part) -> str:
+        """Return the path or URL of the file of a part until it is complete."""
+        return self.location.url(f"{_UNFINISHED}/{part.name}")
+
+    def publish(self, part: Part) -> None:
+        """Move a complete file to the directory."""
+        system, path, _ = self.location
+        unfinished = f"{path}/{_UNFINISHED}/{part.name}"
+        system.mv(unfinished, f"{path}/{part.name}")
+        with contextlib.suppress(FileNotFoundError):
+            system.rm_file(f"{unfinished}.manifest")
+
     def finish(self) -> None:
         """Remove the directory of unfinished files."""
         with contextlib.suppress(OSError):
-            self.location.filesystem.delete_dir(f"{self.location.path}/{_UNFINISHED}")
+            self.location.system.rm(f"{self.location.path}/{_UNFINISHED}", recursive=True)
 
 
 class Counts(NamedTuple):
-    """The rows of parts, those with errors, and the tokens of the answers."""
+    """The rows of parts, those with errors, those that a limit cut short, and all tokens."""
 
     rows: int = 0
     failed: int = 0
+    cut_short: int = 0
     completion_tokens: int = 0
 
 
 class FileActor:
     """An actor that extracts from parts to their output files.
 
-    Rows of JSON Lines and CSV are appended to a file that an actor after it continues.
+    Each part is a run, whose rows an actor after it continues.
 
     Args:
         settings: The settings of the run.
@@ -235,7 +233,7 @@ class FileActor:
 
     def __init__(self, settings: ActorSettings, source: Location, output: Location) -> None:
         self._source = source
-        self._output = output
+        self._output = OutputDirectory(output)
         self._error: ProxyError | None = None
         try:
             self._extractor = Extractor(settings)
@@ -247,83 +245,34 @@ class FileActor:
         if self._error is not None:
             return self._error
         try:
-            with tempfile.TemporaryDirectory() as local:
-                return self._extract(part, Path(local))
+            return self._extract(part)
         except ProxyError as error:
             return error
         except OSError as error:
             return OutputFileError(f"cannot extract {part.name!r}: {error}", path=part.name)
 
-    def _extract(self, part: Part, local: Path) -> Counts:
-        source, output, fs = self._source, self._output, importlib.import_module("pyarrow.fs")
-        directory, unfinished = Path(source.directory), Path(output.path, _UNFINISHED, part.name)
-        if not source.is_local:
-            for name in part.files:
-                (local / name).parent.mkdir(parents=True, exist_ok=True)
-                fs.copy_files(f"{source.directory}/{name}", str(local / name), source.filesystem)
-            directory = local
-        if not output.is_local:
-            unfinished = local / part.name
-        unfinished.parent.mkdir(parents=True, exist_ok=True)
-        before = self._extractor.completion_tokens
-        write = self._write_table if part.format == "parquet" else self._write_rows
-        rows, failed = write(part, directory, unfinished)
-        if output.is_local:
-            unfinished.replace(Path(output.path, part.name))
-            Path(f"{unfinished}.manifest").unlink(missing_ok=True)
-        else:
-            target = f"{output.path}/{part.name}"
-            fs.copy_files(str(unfinished), target, destination_filesystem=output.filesystem)
-        return Counts(rows, failed, self._extractor.completion_tokens - before)
-
-    def _write_rows(self, part: Part, directory: Path, path: Path) -> tuple[int, int]:
-        extractor = self._extractor
-        options = OutputOptions(str(path), part.format or "jsonl", is_resumed=True)
-        with self._inputs(part, directory) as inputs:
-            fields = inputs.fields()
-            extractor.extraction.answers.check_columns(fields)
-            engine = extractor.engine
-            run = Run(
-                extractor.extraction,
-                inputs,
-                fields,
-                options,
-                lambda: contextlib.nullcontext(engine),
-            )
-            outcomes = extractor.counted(run.outcomes())
-            errors = [outcome.error is not None for outcome in outcomes]
-        return len(errors), sum(errors)
-
-    @contextmanager
-    def _inputs(self, part: Part, directory: Path) -> Iterator[Inputs]:
-        if part.format is None:
-            yield file_inputs(part.files, directory=directory, are_named=True)
-            return
-        path = directory / part.files[0]
-        reader = replace(self._extractor.reader, directory=path.parent)
-        with path.open("rb") as file:
-            yield (csv_inputs if part.format == "csv" else line_inputs)(file, reader)
-
-    def _write_table(self, part: Part, directory: Path, path: Path) -> tuple[int, int]:
-        arrow = import_arrow()
-        parquet = importlib.import_module("pyarrow.parquet")
+    def _extract(self, part: Part) -> Counts:
+        extractor, path = self._extractor, self._output.unfinished(part)
+        if self._output.location.is_local:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        options = OutputOptions.of(path, is_resumed=True, is_typed=True)
         rows = failed = 0
-        try:
-            with contextlib.ExitStack() as stack:
-                file = stack.enter_context(parquet.ParquetFile(directory / part.files[0]))
-                batches = file.iter_batches(batch_size=_BATCH_ROWS)
-                # The first table has no rows, and so the types that all tables have.
-                empty = file.schema_arrow.empty_table()
-                tables = (arrow.Table.from_batches([batch]) for batch in batches)
-                extended = self._extractor.extend(table for t in ((empty,), tables) for table in t)
-                schema = next(extended).schema
-                writer = stack.enter_context(parquet.ParquetWriter(path, schema))
-                for table in extended:
-                    writer.write_table(table)
-                    rows += table.num_rows
-                    failed += table.num_rows - table.column(schema.names[-1]).null_count
-        except arrow.ArrowException as error:
-            raise InvalidOptionError(
-                f"cannot read {part.files[0]!r}: {error}", option="input"
-            ) from error
-        return rows, failed
+        tokens, cut_short = extractor.completion_tokens, extractor.cut_short
+        with self._inputs(part) as inputs:
+            engine = contextlib.nullcontext(extractor.engine)
+            run = Run(extractor.extraction, inputs, options, lambda: engine)
+            run.check_columns()
+            with contextlib.closing(extractor.counted(run.outcomes())) as outcomes:
+                for outcome in outcomes:
+                    rows += 1
+                    failed += outcome.error is not None
+        self._output.publish(part)
+        cut_short = extractor.cut_short - cut_short
+        return Counts(rows, failed, cut_short, extractor.completion_tokens - tokens)
+
+    def _inputs(self, part: Part) -> AbstractContextManager[Inputs]:
+        source, reader = self._source, self._extractor.reader
+        if part.format is not None:
+            return opened_inputs([source.url(part.files[0])], reader, given=part.format)
+        root = Path(source.directory) if source.is_local else source.url("").rstrip("/")
+        return contextlib.nullcontext(file_inputs(part.files, directory=root, are_named=True))

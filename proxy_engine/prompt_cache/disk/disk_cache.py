@@ -33,7 +33,7 @@ from mlx_lm.models.cache import QuantizedKVCache
 
 from ..format import (
     FORMAT,
-    Content,
+    CacheContent,
     DamagedFileError,
     Snapshot,
     decode,
@@ -253,9 +253,9 @@ class DiskCache:
             total += nbytes
         return found, total
 
-    def _read(self, names: Sequence[str]) -> list[Content]:
+    def _read(self, names: Sequence[str]) -> list[CacheContent]:
         """Read files up to the first one that is missing or damaged."""
-        contents: list[Content] = []
+        contents: list[CacheContent] = []
         for name in names:
             content = self._files.read(name)
             if content is None:
@@ -272,7 +272,7 @@ class DiskCache:
                 break
         return contents
 
-    def _restored(self, contents: Sequence[Content], names: Sequence[str]) -> list[Any] | None:
+    def _restored(self, contents: Sequence[CacheContent], names: Sequence[str]) -> list[Any] | None:
         """Return the cache of files, and mark them as used; ``None`` if it does not fit."""
         length = _length(names[-1])
         try:

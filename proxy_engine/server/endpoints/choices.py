@@ -88,7 +88,7 @@ class ChoicesRequest(TextFields):
         return options
 
 
-class Message(RequestModel):
+class ChatMessage(RequestModel):
     """A message of the conversation. Fields that no model reads are accepted in history."""
 
     no_effect = frozenset(
@@ -115,7 +115,7 @@ class Message(RequestModel):
 class ChatRequest(ChoicesRequest):
     """A conversation to answer: OpenAI's fields, and extensions, which are marked."""
 
-    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
@@ -278,12 +278,12 @@ def _prompts(body: CompletionRequest) -> list[str | Sequence[int]]:
     return [prompt for prompt in given if not isinstance(prompt, int)]
 
 
-def engine_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
+def engine_messages(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
     """Return the messages of a request, with the fields that a model can read."""
     return [readable_message(_engine_message(message)) for message in messages]
 
 
-def _engine_message(message: Message) -> dict[str, Any]:
+def _engine_message(message: ChatMessage) -> dict[str, Any]:
     names = message.model_fields_set - {"reasoning", "thinking"}
     written: dict[str, Any] = {name: getattr(message, name) for name in names}
     if message.role in ("assistant", "agent"):

@@ -23,7 +23,7 @@ from ..response_items import (
     is_known_item,
     messages_of_items,
 )
-from ..response_store import Item, ResponseStore, StoredResponse
+from ..response_store import ConversationItem, ResponseStore, StoredResponse
 from ..running import ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
@@ -172,7 +172,7 @@ def _earlier(body: ResponsesRequest, store: ResponseStore) -> StoredResponse | N
 def _read_request(
     body: ResponsesRequest,
     earlier: StoredResponse | None,
-    given: list[Item],
+    given: list[ConversationItem],
     store: ResponseStore,
     settings: ServerSettings,
 ) -> GenerationRequest:

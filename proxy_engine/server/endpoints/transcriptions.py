@@ -145,7 +145,7 @@ async def create_translation(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _TranscriptionRequest(ServedRequest):
+class _RecordingRequest(ServedRequest):
     upload: Upload
     model: str | None
 
@@ -174,7 +174,7 @@ async def _reply(
         limit = services.settings.max_audio_bytes
         with translated_errors(names):
             check_size("audio", body.file.size or 0, limit, "max_audio_bytes")
-        return _TranscriptionRequest(
+        return _RecordingRequest(
             make_encoder=encoder,
             is_streamed=is_streamed,
             names=names,

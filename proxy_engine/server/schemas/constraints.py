@@ -8,9 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from state_machines import ChoiceStateMachine, GrammarStateMachine, RegexStateMachine
-
-from ...answers.response_format import MachineSource
+from ...text_formats import Choice, Regex, grammar_format
 from ..errors import ApiError, conflict
 from .request_model import RequestModel
 
@@ -91,10 +89,10 @@ def _with_inner_schema(response_format: Any) -> Any:
     return response_format
 
 
-def _choice(name: str, texts: list[str]) -> MachineSource:
+def _choice(name: str, texts: list[str]) -> Choice:
     if not texts:
         raise ApiError(400, "the list of choices is empty", code="invalid_value", param=name)
-    return MachineSource(ChoiceStateMachine, tuple(texts))
+    return Choice(texts)
 
 
 def _schema(name: str, schema: Any) -> Any:
@@ -125,9 +123,9 @@ def _parsed(name: str, value: Any, code: str) -> Any:
 
 
 _CONVERTERS: Mapping[str, Callable[[str, Any], Any]] = {
-    "regex": lambda name, pattern: MachineSource(RegexStateMachine, pattern),
+    "regex": lambda name, pattern: Regex(pattern),
     "choice": _choice,
     "json_schema": _schema,
     "structural_tag": _structural_tag,
-    "grammar": lambda name, text: MachineSource(GrammarStateMachine.from_text, text),
+    "grammar": lambda name, text: grammar_format(text),
 }

@@ -64,7 +64,7 @@ CONVERSATION_OPTIONS = {
     name: extension(name)
     for name in (
         *("freeform_first", "schema_in_prompt", "chat_template_kwargs", "sources"),
-        *("tool_format", "tool_delimiters", "calls_in_text"),
+        *("tool_format", "tool_delimiters", "calls_in_text", "allow_repeated_calls"),
     )
 }
 """The options of requests with messages."""

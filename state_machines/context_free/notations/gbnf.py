@@ -58,10 +58,10 @@ def parse(text: str) -> Grammar:
     Raises :class:`~state_machines.errors.GrammarSyntaxError` and, for counts and classes beyond the
     limits, :class:`~state_machines.errors.UnsupportedGrammarError`.
     """
-    return _Parser(text).parse()
+    return _GbnfParser(text).parse()
 
 
-class _Parser(GrammarReader):
+class _GbnfParser(GrammarReader):
     plain_text = re.compile(r'[^"\\\ud800-\udfff]+')
 
     def parse(self) -> Grammar:

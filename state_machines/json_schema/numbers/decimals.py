@@ -30,7 +30,7 @@ from state_machines.json_schema.numbers.decimal_grid import (
     decimal_places,
     grid_of,
 )
-from state_machines.json_schema.numbers.doubles import End
+from state_machines.json_schema.numbers.doubles import IntervalEnd
 from state_machines.json_schema.numbers.intervals import (
     LARGEST,
     MAX_INTEGER_DIGITS,
@@ -45,7 +45,7 @@ POINT = symbols(_DOT)
 FRACTION = concatenation(POINT, repetition(DIGIT, 1, None))
 
 
-_ZERO_END = End(Fraction(0), False)
+_ZERO_END = IntervalEnd(Fraction(0), False)
 
 
 class DigitBounds(NamedTuple):
@@ -264,7 +264,9 @@ def magnitudes(interval: Interval, tail: str = "") -> Node:
     return _scaled(grid, unit * max(first or 0, 0), None if last is None else unit * last)
 
 
-def dense_magnitudes(low: End, high: End | None, excluded_steps: Collection[Fraction] = ()) -> Node:
+def dense_magnitudes(
+    low: IntervalEnd, high: IntervalEnd | None, excluded_steps: Collection[Fraction] = ()
+) -> Node:
     """Return the decimals between two bounds that are multiples of no excluded step.
 
     Args:
@@ -291,7 +293,7 @@ def dense_magnitudes(low: End, high: End | None, excluded_steps: Collection[Frac
     return _scaled(grid, least, most)
 
 
-def numbers_between(low: End, high: End, places: int) -> range:
+def numbers_between(low: IntervalEnd, high: IntervalEnd, places: int) -> range:
     """Return the decimals between two bounds by their first digits, as :func:`pointed` takes them.
 
     Args:
@@ -304,7 +306,7 @@ def numbers_between(low: End, high: End, places: int) -> range:
     return range(least, most + 1)
 
 
-def rest_between(low: End, high: End, places: int, number: int) -> Node:
+def rest_between(low: IntervalEnd, high: IntervalEnd, places: int, number: int) -> Node:
     """Return what follows the first digits of the decimals between two bounds.
 
     Args:

@@ -25,7 +25,7 @@ _NORMAL_BITS = 1000
 _OVERFLOW = Fraction(2) ** 1024
 
 
-class End(NamedTuple):
+class IntervalEnd(NamedTuple):
     """The end of an interval of decimals.
 
     Attributes:
@@ -54,7 +54,7 @@ def is_short(number: Fraction) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def upper_end(bound: Fraction, is_open: bool) -> End:
+def upper_end(bound: Fraction, is_open: bool) -> IntervalEnd:
     """Return the end of the decimals that satisfy an upper bound.
 
     Args:
@@ -65,23 +65,23 @@ def upper_end(bound: Fraction, is_open: bool) -> End:
         return below(nearest(bound))
     if 0 < bound < EXACT_LIMIT:
         return above(nearest(bound))
-    return End(bound, False)
+    return IntervalEnd(bound, False)
 
 
-def lower_end(bound: Fraction, is_open: bool) -> End:
+def lower_end(bound: Fraction, is_open: bool) -> IntervalEnd:
     """Return the end of the decimals that satisfy a lower bound, as :func:`upper_end` does."""
     value, is_excluded = upper_end(-bound, is_open)
-    return End(-value, is_excluded)
+    return IntervalEnd(-value, is_excluded)
 
 
-def above(number: float) -> End:
+def above(number: float) -> IntervalEnd:
     """Return the end of the decimals that are read as a double or as a smaller one."""
-    return End(_middle(number, math.nextafter(number, math.inf)), not _is_even(number))
+    return IntervalEnd(_middle(number, math.nextafter(number, math.inf)), not _is_even(number))
 
 
-def below(number: float) -> End:
+def below(number: float) -> IntervalEnd:
     """Return the end of the decimals that are read as a double smaller than ``number``."""
-    return End(_middle(math.nextafter(number, -math.inf), number), _is_even(number))
+    return IntervalEnd(_middle(math.nextafter(number, -math.inf), number), _is_even(number))
 
 
 def _middle(low: float, high: float) -> Fraction:

@@ -10,7 +10,7 @@ from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.json_schema.numbers.bounded_digits import decimal_digits
 from state_machines.json_schema.numbers.decimals import magnitudes
-from state_machines.json_schema.numbers.doubles import End
+from state_machines.json_schema.numbers.doubles import IntervalEnd
 from state_machines.json_schema.numbers.intervals import Interval
 
 MAX_EXPONENT = 307
@@ -31,7 +31,9 @@ def magnitude(number: Fraction) -> int:
     return -1 - (len(fraction) - len(fraction.lstrip("0")))
 
 
-def mantissa_ends(low: End | None, high: End | None, power: int) -> tuple[End, End]:
+def mantissa_ends(
+    low: IntervalEnd | None, high: IntervalEnd | None, power: int
+) -> tuple[IntervalEnd, IntervalEnd]:
     """Return the bounds on mantissas from 1 to before 10, given those on their numbers.
 
     Args:
@@ -40,11 +42,11 @@ def mantissa_ends(low: End | None, high: End | None, power: int) -> tuple[End, E
         power: The numbers are mantissas times 10 ** ``power``.
     """
     scale = Fraction(10) ** power
-    least, most = End(Fraction(1), False), End(Fraction(10), True)
+    least, most = IntervalEnd(Fraction(1), False), IntervalEnd(Fraction(10), True)
     if low is not None and low.value >= scale:
-        least = End(low.value / scale, low.is_open)
+        least = IntervalEnd(low.value / scale, low.is_open)
     if high is not None and high.value < 10 * scale:
-        most = End(high.value / scale, high.is_open)
+        most = IntervalEnd(high.value / scale, high.is_open)
     return least, most
 
 

@@ -17,7 +17,7 @@ from math import gcd, lcm
 from state_machines.budgets import spend
 from state_machines.json_schema.numbers.doubles import (
     EXACT_LIMIT,
-    End,
+    IntervalEnd,
     double_at,
     doubles_between,
     is_short,
@@ -62,12 +62,12 @@ class Interval:
         return self.is_within(())
 
     @property
-    def low_end(self) -> End | None:
+    def low_end(self) -> IntervalEnd | None:
         """The end of the decimals that satisfy the lower bound."""
         return None if self.low is None else lower_end(self.low, self.low_open)
 
     @property
-    def high_end(self) -> End | None:
+    def high_end(self) -> IntervalEnd | None:
         """The end of the decimals that satisfy the upper bound."""
         return None if self.high is None else upper_end(self.high, self.high_open)
 

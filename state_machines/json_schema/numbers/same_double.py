@@ -23,7 +23,7 @@ from state_machines.json_schema.numbers.decimals import (
     pointed,
     rest_between,
 )
-from state_machines.json_schema.numbers.doubles import End, above, below, nearest
+from state_machines.json_schema.numbers.doubles import IntervalEnd, above, below, nearest
 from state_machines.json_schema.numbers.exponents import (
     MAX_NEGATIVE_EXPONENT,
     exponents,
@@ -149,10 +149,10 @@ def _powers(double: float, *, has_exponents: bool) -> Iterator[int | None]:
 
 
 @lru_cache(maxsize=1024)
-def _ends(double: float, power: int | None) -> tuple[End, End]:
+def _ends(double: float, power: int | None) -> tuple[IntervalEnd, IntervalEnd]:
     """Return the ends of the decimals of a double, or of the mantissas before a power of ten."""
     value, is_excluded = below(double)
-    low, high = End(max(value, Fraction(0)), not is_excluded), above(double)
+    low, high = IntervalEnd(max(value, Fraction(0)), not is_excluded), above(double)
     return (low, high) if power is None else mantissa_ends(low, high, power)
 
 

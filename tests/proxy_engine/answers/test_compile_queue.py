@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from proxy_engine.answers.compile_queue import CompileCache, CompileJob, CompileQueue
-from proxy_engine.answers.response_format import MachineSource, ResponseFormatCompiler
+from proxy_engine.answers.response_format import ResponseFormatCompiler
 from proxy_engine.errors import CompileLimitError, RequestCancelledError
-from state_machines import ChoiceStateMachine
+from proxy_engine.text_formats import Choice
 from state_machines.budgets import spend
 from state_machines.limits import LIMITS
 
@@ -186,7 +186,5 @@ def test_least_recently_used_key_is_dropped() -> None:
 
 def test_machine_of_a_source_is_compiled_once() -> None:
     compiler = ResponseFormatCompiler()
-    one, two = (
-        compiler.compile(MachineSource(ChoiceStateMachine, ("yes", "no"))).machine for _ in range(2)
-    )
+    one, two = (compiler.compile(Choice(["yes", "no"])).machine for _ in range(2))
     assert one is two

@@ -30,7 +30,7 @@ from proxy_engine import (
     ToolChoice,
     ToolSchemaError,
 )
-from proxy_engine.answers.compiler import AnswerCompiler, Dialect
+from proxy_engine.answers.compiler import AnswerCompiler, ModelMarkup
 from proxy_engine.answers.composition import Calls, compose_answer
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 from state_machines import (
@@ -389,7 +389,7 @@ def test_arguments_of_tools_have_the_properties_that_schemas_list(
         ResponseFormatCompiler().compile(None),
         ToolChoice.of("required", [Tool("get", "", parameters)]),
         GenerationOptions(**chosen),
-        Dialect(FORMATS["hermes"], None),
+        ModelMarkup(FORMATS["hermes"], None),
         has_tools=True,
         open_reasoning=None,
     )
@@ -557,7 +557,7 @@ def answer_of(
             ResponseFormatCompiler().compile(None),
             ToolChoice.of(None, ()),
             GenerationOptions(**options),
-            Dialect(FORMATS["hermes"], Delimiters("<think>", "</think>")),
+            ModelMarkup(FORMATS["hermes"], Delimiters("<think>", "</think>")),
             has_tools=False,
             open_reasoning=opened,
         )

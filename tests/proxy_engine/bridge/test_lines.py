@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy_engine.bridge.commands import ProtocolError
 from proxy_engine.bridge.process import read_lines
-from proxy_engine.bridge.session import TokenTexts
+from proxy_engine.bridge.session import TokenDecoder
 from state_machines import Vocabulary
 
 BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bcd", b"\n\n", b"\xff"])).map(b"".join)
@@ -47,7 +47,7 @@ FORMS += [Vocabulary.SPECIAL_MARK + b"<tool>", Vocabulary.SPECIAL_MARK + b"</s>"
 
 def decoded(token_ids: list[int]) -> list[list[tuple[int, str]]]:
     """The tokens and texts that each token yields, and at last the end."""
-    texts = TokenTexts(FORMS, {END})
+    texts = TokenDecoder(FORMS, {END})
     steps = [*map(texts.add, token_ids), texts.finish()]
     return [[(reply["token_id"], reply["token"]) for reply in step] for step in steps]
 

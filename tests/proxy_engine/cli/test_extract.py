@@ -120,24 +120,37 @@ def test_value_that_cannot_be_written_is_the_error_of_its_record(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_failed_line_has_its_error(
-    schema: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("flags", [["--no-stream"], ["--jsonl"], ["--columns", "tokens"]])
+def test_too_small_max_tokens_fails_once_before_any_row(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str], flags: list[str], tmp_path: Path
 ) -> None:
-    give_input(monkeypatch, b'"x"\n')
-    assert extract(schema, "--jsonl", "--max-tokens", 3) == 1
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert error["type"] == "MaxTokensTooSmallError"
-    assert "max_tokens=" in error["message"]
+    text.write_text('"x"\n' * 5)
+    for output in ([], ["--output", tmp_path / "out.jsonl"]):
+        assert extract(schema, text, "--max-tokens", 3, *flags, *output) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.count("the shortest output takes 17 tokens") == 1
+        assert "Give --max-tokens 17 or more" in err
+        assert not (tmp_path / "out.jsonl").exists() or not (tmp_path / "out.jsonl").read_bytes()
 
 
 @pytest.mark.usefixtures("tiny")
-def test_too_small_max_tokens_is_a_failure(
+def test_answer_that_max_tokens_cuts_short_is_tried_once_more(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert extract(schema, text, "--no-stream", "--max-tokens", 3) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "max_tokens" in err
+    words = {"type": "string", "maxLength": 30}
+    schema.write_text(json.dumps({"type": "object", "properties": {"a": words}, "required": ["a"]}))
+    cut = "proxy-engine: max_tokens cut the answer short at /a\n"
+    found = []
+    for limit, flags in ((400, []), (30, []), (30, ["--no-retry-cut-short"]), (30, ["--stream"])):
+        given = [*flags, "--temperature", 0, "--max-tokens", limit, "--quiet"]
+        assert extract(schema, text, *given) == 0
+        out, err = capsys.readouterr()
+        # What is streamed cannot be replaced.
+        assert err == ("" if not flags else cut)
+        found.append(json.loads(out)["a"])
+    assert found[0] == found[1] != found[2] == found[3]
+    assert len(found[0]) == 30
 
 
 @pytest.mark.usefixtures("tiny")
@@ -280,11 +293,36 @@ class TestWrongCommandLine:
     def test_wrong_arguments_are_refused(
         self, text: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        for arguments in ([], ["extract"], ["extract", str(text)], ["nothing"]):
+        for arguments in ([], ["extract", "--nothing"], ["nothing"]):
             with pytest.raises(SystemExit) as caught:
                 main(arguments)
             assert caught.value.code == 2
-        assert "usage" in capsys.readouterr().err
+            shown = capsys.readouterr().err
+            assert shown.count("\n") == 1
+            assert "--help shows the options" in shown
+        assert main(["extract", str(text)]) == 2
+        assert capsys.readouterr().err == (
+            "proxy-engine: --schema is missing. Name a file with a JSON Schema, or a type: "
+            "--schema invoice.py:Invoice.\n"
+        )
+
+    def test_type_in_a_file_is_named(
+        self,
+        text: Path,
+        capsys: pytest.CaptureFixture[str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        path = tmp_path / "more" / "invoices_of_a_test.py"
+        path.parent.mkdir()
+        path.write_text("import pydantic\nclass Invoice(pydantic.BaseModel):\n    total: int\n")
+        assert extract(path, text) == 2
+        assert f"Name the type: --schema {path}:Invoice." in capsys.readouterr().err
+        with pytest.raises(AssertionError, match="a model was loaded"):
+            extract(Path(f"{path}:Invoice"), text)
+        assert extract(Path(f"{path}:Bill"), text) == 2
+        assert "has no 'Bill'" in capsys.readouterr().err
 
     def test_former_flag_is_refused_with_the_new_one(
         self, schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
@@ -295,15 +333,14 @@ class TestWrongCommandLine:
         assert "--draft-first is named --freeform-first now" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--temperature", -1], "temperature"),
         (["--num-draft-tokens", 3], "--num-draft-tokens requires --draft-model"),
-        (["--num-draft-tokens", 0, "--draft-model", "d"], "num_draft_tokens should be greater"),
-        (["--num-draft-tokens", -1, "--draft-model", "d"], "num_draft_tokens should be greater"),
-        (["--num-draft-tokens", 65, "--draft-model", "d"], "num_draft_tokens should be less"),
+        (["--num-draft-tokens", 0, "--draft-model", "d"], "--num-draft-tokens should be greater"),
+        (["--num-draft-tokens", -1, "--draft-model", "d"], "--num-draft-tokens should be greater"),
+        (["--num-draft-tokens", 65, "--draft-model", "d"], "--num-draft-tokens should be less"),
     ],
 )
 def test_option_out_of_range_is_refused(

@@ -20,8 +20,6 @@ from proxy_engine.conversation.content import ImageContent, TextContent
 from proxy_engine.conversation.interaction import Interaction
 from proxy_engine.results.events import Finished
 
-INSTRUCTION = "Extract n, text from this image as JSON:"
-
 
 class ImageEngine(StandInEngine):
     """Answers ``{"n": number of images, "text": …}`` and records the content of each prompt."""
@@ -39,15 +37,15 @@ class ImageEngine(StandInEngine):
 
     def _item(self, index: int, prompt: Any) -> stand_in_engine.Item:
         parts = prompt.content if isinstance(prompt, Interaction) else [TextContent(prompt)]
-        *images, text = parts
-        assert all(isinstance(image, ImageContent) for image in images)
+        images = [part for part in parts if isinstance(part, ImageContent)]
+        text = "".join(part.text for part in parts[len(images) :])
         self.images.append([image.data or image.url for image in images])
-        self.texts.append(text.text)
+        self.texts.append(text)
         if b"damaged" in b"".join(image.data or b"" for image in images):
             return stand_in_engine.Item(index, error=ValueError("the image is damaged"))
-        item = super()._item(index, text.text)
+        item = super()._item(index, text)
         assert item.result is not None
-        value = {"n": len(images), "text": text.text[-20:]}
+        value = {"n": len(images), "text": text[-20:]}
         return item._replace(result=_with_value(item.result, value))
 
 
@@ -90,20 +88,20 @@ class TestOneRecord:
     @pytest.mark.parametrize(
         ("arguments", "images", "text"),
         [
-            (["--image", "red.png"], ["red"], INSTRUCTION),
+            (["--image", "red.png"], ["red"], ""),
             (
                 ["--image", "red.png", "--image", "blue.png", "note.txt"],
                 ["red", "blue"],
-                "Extract n, text from this text and images as JSON:\n\nBMW sold three cars.",
+                "BMW sold three cars.",
             ),
             (["--image", "red.png", "-", "--instruction", "Read:"], ["red"], "Read:\n\nbeside it"),
-            (["--image", "https://example.org/a.png"], ["https://example.org/a.png"], INSTRUCTION),
-            (["--image", "DATA:image/png;base64,AA"], ["DATA:image/png;base64,AA"], INSTRUCTION),
+            (["--image", "https://example.org/a.png"], ["https://example.org/a.png"], ""),
+            (["--image", "DATA:image/png;base64,AA"], ["DATA:image/png;base64,AA"], ""),
             # A text can begin like an image format.
             (
                 ["note.txt"],
                 [],
-                "Extract n, text from this text as JSON:\n\nBMW sold three cars.",
+                "BMW sold three cars.",
             ),
         ],
     )
@@ -134,7 +132,7 @@ class TestOneRecord:
         give_input(monkeypatch, content)
         assert extract(*([] if is_piped else [name]), "--quiet") == 0
         assert engines[0].images == [[content]]
-        assert engines[0].texts == [INSTRUCTION]
+        assert engines[0].texts == [""]
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -165,15 +163,12 @@ class TestOneRecord:
                 "--image: cannot read the image file 'none.png': No such file",
             ),
             (["--image", "."], "--image: cannot read the image file '.': Is a directory"),
-            (["--image", "red.png", "--jsonl"], "--image requires a single input"),
-            (["--image", "red.png", "red.png", "blue.png"], "--image requires a single input"),
-            (["--jsonl", "red.png", "blue.png"], "--jsonl requires a single file"),
-            (["red.png", "-"], "standard input cannot be one of several inputs"),
+            (["--jsonl", "red.png", "blue.png"], "jsonl is that of a single file, not of 2 files"),
             (["red.png", "none.png"], "cannot read 'none.png': No such file"),
             (["red.png", "a\0b"], "cannot read 'a\\x00b'"),
-            (["--image", "red.png", "--output", "red.png", "--overwrite"], "is the input"),
-            (["red.png", "blue.png", "--output", "blue.png", "--overwrite"], "is the input"),
-            (["red.png", "blue.png", "--stream"], "--stream requires a single input"),
+            (["red.png", "--output", "red.png", "--overwrite"], "names no format of an output"),
+            (["--image", "red", "--output", "red", "--overwrite"], "is the input"),
+            (["red.png", "red", "--output", "red", "--overwrite"], "is the input"),
         ],
     )
     def test_wrong_arguments_are_refused(
@@ -183,9 +178,11 @@ class TestOneRecord:
         message: str,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
+        Path("red").write_bytes(image_bytes("red"))
         assert extract(*arguments) == 2
         assert message in capsys.readouterr().err
         assert engines == []
+        assert Path("red").read_bytes() == Path("red.png").read_bytes()
         assert Path("red.png").read_bytes() == image_bytes("red")
 
 
@@ -283,6 +280,19 @@ class TestFiles:
         assert engines[0].texts[1].endswith("BMW sold three cars.")
         assert err.startswith("3 files in ")
 
+    def test_named_images_are_read_with_each_record(
+        self, engines: list[ImageEngine], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        give_input(monkeypatch, b"from a pipe")
+        flags = ("--image", "green.png", "--quiet")
+        assert extract("red.png", "note.txt", "-", *flags) == 0
+        green = image_bytes("green")
+        assert engines[0].images == [[green, image_bytes("red")], [green], [green]]
+        assert engines[0].texts[2].endswith("from a pipe")
+        Path("lines").write_text('"one"\n{"image": "red.png"}\n')
+        assert extract("--jsonl", "lines", *flags) == 0
+        assert engines[1].images == [[green], [green, image_bytes("red")]]
+
     @pytest.mark.usefixtures("engines")
     def test_failure_names_its_file(self, capsys: pytest.CaptureFixture[str]) -> None:
         Path("broken.bin").write_bytes(b"\xff\xfe")
@@ -322,7 +332,7 @@ class TestTextModel:
         arguments: list[str],
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        assert extract(*arguments) == 2
+        assert extract(*arguments) == 1
         out, err = capsys.readouterr()
         assert out == ""
         assert err == (
@@ -335,7 +345,7 @@ class TestTextModel:
     def test_lines_before_an_image_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Path("lines").write_text('"one"\n"two"\n{"image": "red.png"}\n"four"\n')
         flags = ("--jsonl", "lines", "--output", "out", "--quiet", "--batch-size", 1)
-        assert extract(*flags) == 2
+        assert extract(*flags) == 1
         assert Path("out").read_bytes() == b""
         monkeypatch.setattr(ImageEngine, "input_modalities", frozenset({"text", "image"}))
         assert extract(*flags, "--resume") == 0
@@ -374,12 +384,11 @@ class TestRandomModel:
         assert error["file"] == "cut.png"
         assert error["type"] == "MediaError"
         assert "the PNG image is damaged or cut off" in error["message"]
-        text = INSTRUCTION.replace("n, text", "shop, paid")
         with InferenceEngine(model, on_progress=None) as engine:
             for line, name in zip(lines, files, strict=True):
                 if name in ("note.txt", "cut.png"):
                     continue
-                turn = Interaction("user", [ImageContent(path=name), TextContent(text)])
+                turn = Interaction("user", [ImageContent(path=name)])
                 single = engine.generate([turn], response_format=schema, temperature=0.0)
                 assert line == single.text
         assert len({lines[0], lines[3], lines[4]}) > 1

@@ -22,7 +22,7 @@ from stand_in_engine import StandInEngine
 from terminal import Terminal, plain
 
 import proxy_engine
-from proxy_engine.cli.extract_options import resume_command
+from proxy_engine.cli.extract import resume_command
 from proxy_engine.cli.main import main
 
 BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}
@@ -46,7 +46,7 @@ def extract(*arguments: object) -> int:
 def reference(content: bytes) -> bytes:
     """The output of an uninterrupted run."""
     Path("reference.in").write_bytes(content)
-    path = Path("reference.out")
+    path = Path("reference.jsonl")
     assert extract("reference.in", "--output", path, "--overwrite", "--quiet") in (0, 1)
     return path.read_bytes()
 
@@ -73,6 +73,29 @@ class TestOneRun:
         assert "7 of 40 lines failed" in err
         assert "proxy-engine: line 25: the text is empty" in err
         assert engines[0].is_closed
+
+    def test_answers_that_a_limit_cut_short_are_tried_again_and_counted(
+        self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in").write_text('"cut"\n"cut twice"\n"plain"\n')
+        assert extract("in") == 0
+        out, err = capsys.readouterr()
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert [row.get("cut_short") for row in rows] == [None, "max_tokens", None]
+        assert rows[1]["cut_short_at"] == "/text"
+        assert len(engines[0].prompts) == 5
+        last = "proxy-engine: 0 of 3 lines failed, 1 cut short; raise --max-tokens, "
+        assert err.splitlines()[-1].startswith(last)
+        arguments = ("in", "--output", "out.csv", "--no-retry-cut-short", "--html", "out.html")
+        assert extract(*arguments) == 0
+        assert len(engines[1].prompts) == 3
+        assert "0 of 3 lines failed, 2 cut short" in capsys.readouterr().err
+        assert Path("out.csv").read_text().count(",max_tokens,/text,") == 2
+        page = Path("out.html").read_text()
+        assert "3 records, 0 failed, 2 cut short" in page
+        # A page of the rows that are there.
+        assert extract(*arguments, "--resume") == 0
+        assert Path("out.html").read_text() == page
 
     def test_input_of_invalid_lines_only(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
@@ -128,7 +151,7 @@ class TestResuming:
     def test_run_resumes_from_any_size(self, engines: list[StandInEngine]) -> None:
         Path("in").write_bytes(make_input(5))
         whole = reference(make_input(5))
-        manifest = Path("reference.out.manifest").read_bytes()
+        manifest = Path("reference.jsonl.manifest").read_bytes()
         ends = [end for end in range(len(whole) + 1) if whole[:end].endswith(b"\n")]
         sizes = {end + more for end in (0, *ends) for more in (-2, -1, 0, 1, 2)}
         for size in sorted({*range(0, len(whole), 9), *sizes} & {*range(len(whole) + 1)}):
@@ -151,7 +174,7 @@ class TestResuming:
         """Make the files of a run that was killed."""
         lines = whole.splitlines(keepends=True)
         Path("out").write_bytes(b"".join(lines[:rows]) + rest)
-        manifest = Path("reference.out.manifest").read_bytes().splitlines(keepends=True)
+        manifest = Path("reference.jsonl.manifest").read_bytes().splitlines(keepends=True)
         Path("out.manifest").write_bytes(b"".join(manifest[: (rows or 20) + 1]))
 
     def test_resumed_run_skips_finished_lines(
@@ -219,28 +242,27 @@ class TestResuming:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--resume", "--jsonl"], "--resume requires --output"),
-        (["--resume", "--output", "out"], "--resume requires --jsonl or files"),
-        (["--overwrite", "--jsonl"], "--overwrite requires --output or --html"),
-        (["--batch-size", "2"], "--batch-size requires --jsonl or files"),
-        (["--batch-size", "0", "--jsonl"], "at least 1, not 0"),
-        (["--stream", "--jsonl"], "--stream requires a single input"),
-        (["--stream", "--output", "out"], "--stream requires a single input"),
-        (["--jsonl", "--seed", "-1"], "seed"),
-        (["--columns", "tokens"], "--columns requires --jsonl or files"),
-        (["--quotes"], "--quotes requires --jsonl or files"),
-        (["--columns", "token", "--jsonl"], "no columns 'token'. Choose among 'tokens', "),
-        (["--html", "page.html"], "--html requires --jsonl or files"),
-        (["--chunk-tokens", "9", "--jsonl"], "other properties than one list. Give"),
-        (["--chunk-overlap", "9", "--jsonl"], "requires chunk_tokens"),
+        (["--resume", "in"], "resume requires an output file"),
+        (["--batch-size", "0", "in"], "--batch-size should be greater than or equal to 1"),
+        (["--seed", "-1", "in"], "seed"),
+        (["--columns", "token", "in"], "no columns 'token'. Choose among 'tokens', "),
+        (["--chunk-tokens", "9", "in"], "other properties than one list. Give"),
+        (["--chunk-overlap", "9", "in"], "--chunk-overlap requires --chunk-tokens"),
+        (["in", "--output", "out.xlsx"], "the suffix of 'out.xlsx' names no format of an output"),
+        (["in", "in", "--output", "out.json"], "the suffix of 'out.json' names no format"),
+        (["in", "--output", "http://x.org/out.csv"], "HTTP is read-only"),
+        (["foo://bucket/in.csv"], "cannot use 'foo://bucket/in.csv': Protocol not known: foo"),
     ],
 )
-def test_conflicting_options_are_refused(
+def test_wrong_options_are_refused_in_one_line(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("in").write_text('"x"')
     assert main(["extract", "--schema", "schema.json", *arguments]) == 2
-    assert message in capsys.readouterr().err
-    assert not Path("out").exists()
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
+    assert {path.name for path in Path().iterdir()} == {"in", "schema.json"}
 
 
 def start(*arguments: object, seconds: float = 0.0, **options: Any) -> subprocess.Popen[bytes]:
@@ -376,8 +398,8 @@ class TestProgress:
             shown = plain(self.run_here(terminal, patch, b"", "in", "--output", "out"))
         assert "30/30" in shown
         assert "lines/s" in shown
-        assert "failed=2" in shown
-        assert "failed=6" in shown
+        assert "2 failed, 0 cut short" in shown
+        assert "6 failed, 0 cut short" in shown
         assert "proxy-engine: line 20: refused" in shown
 
     def test_bar_without_a_total_leaves_results_on_stdout_intact(

@@ -48,11 +48,11 @@ def test_extract_loads_the_model_as_its_flags_say(
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("flags", "message", "status"),
     [
-        (["--adapter-path", "./none"], "there is no such directory"),
-        (["--chat-template", "./none"], "chat_template should be a template in Jinja"),
-        (["--revision", "main"], "revision requires a Hugging Face repo id"),
+        (["--adapter-path", "./none"], "there is no such directory", 1),
+        (["--chat-template", "./none"], "--chat-template should be a template in Jinja", 2),
+        (["--revision", "main"], "revision requires a Hugging Face repo id", 2),
     ],
 )
 def test_invalid_flag_is_reported_in_one_line(
@@ -62,9 +62,10 @@ def test_invalid_flag_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str],
     flags: list[str],
     message: str,
+    status: int,
 ) -> None:
     command = ["extract", "--schema", str(schema), "--model", str(tiny_model_directory)]
-    assert main([*command, *flags, str(text)]) == 1
+    assert main([*command, *flags, str(text)]) == status
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert message in err
@@ -113,7 +114,7 @@ def test_later_run_finds_the_prompts_of_earlier_ones(
 ) -> None:
     schema, text, caches = (tmp_path / name for name in ("s.json", "text.txt", "caches"))
     schema.write_text(json.dumps({"type": "boolean"}), encoding="utf-8")
-    text.write_text("abc " * 50, encoding="utf-8")
+    text.write_text("abc " * 100, encoding="utf-8")
     command = ["extract", "--schema", schema, "--model", tiny_model_directory, "--quiet", text]
     outputs = []
     for flags in ([], *2 * [["--prompt-cache-directory", caches]]):

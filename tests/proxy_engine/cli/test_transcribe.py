@@ -130,7 +130,7 @@ def test_standard_input_is_a_recording(
         (["--words", "--json", "--choice", "a", "{speech}"], "--words requires"),
         (["--overwrite", "{speech}"], "--overwrite requires --output"),
         (["--lead-in", "a", "{speech}"], "--lead-in requires a constraint"),
-        (["--lead-in", "(", "--pattern", "a", "{speech}"], "lead_in"),
+        (["--lead-in", "(", "--pattern", "a", "{speech}"], "lead-in"),
         (["--pattern", "(", "{speech}"], "--pattern: "),
         (["--schema", "{speech}", "{speech}"], "not JSON"),
         (["--grammar", "absent", "{speech}"], "absent"),

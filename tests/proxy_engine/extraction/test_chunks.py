@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from proxy_engine import InferenceEngine, InvalidOptionError, QuoteFrom
 from proxy_engine.extraction.answer_format import AnswerFormat
 from proxy_engine.extraction.chunks import Chunks, ItemList, Piece
+from proxy_engine.extraction.options import ExtractionOptions
+from proxy_engine.extraction.run import extraction_of
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import CutShort, Usage
 from proxy_engine.validation import JsonValidator
@@ -184,8 +186,14 @@ def test_answers_that_cannot_be_merged_are_refused(
 
 @pytest.mark.parametrize(
     ("sizes", "message"),
-    [((None, 3), "requires"), ((0, None), "at least 1"), ((8, 8), "0 to 7"), ((8.0, 1), "integer")],
+    [
+        ((None, 3), "requires"),
+        ((0, None), "greater than or equal to 1"),
+        ((8, 8), "less than chunk_tokens, 8"),
+        ((8.5, 1), "integer"),
+    ],
 )
 def test_wrong_sizes_are_refused(sizes: Any, message: str) -> None:
+    names = ("chunk_tokens", "chunk_overlap")
     with pytest.raises(InvalidOptionError, match=message):
-        Chunks.of(*sizes, AnswerFormat.of(Facts))
+        extraction_of(Facts, ExtractionOptions.of(dict(zip(names, sizes, strict=True))), {})

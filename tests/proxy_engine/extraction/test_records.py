@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from PIL import Image
 
-from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError
+from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError, TextContent
 from proxy_engine.extraction.inputs import Content
 from proxy_engine.extraction.records import RecordReader, write_prompt
 from proxy_engine.extraction.sources import files_in
@@ -88,10 +88,14 @@ def test_images_for_a_text_model_end_the_run(tiny_engine: InferenceEngine, path:
 
 def test_prompt_has_images_before_the_text(path: Path) -> None:
     content = RecordReader(image="photo").read({"text": "x", "photo": str(path)})
-    prompt: Any = write_prompt(None, ("shop", "total"), True, None, content)
-    image, text = prompt.content
-    assert image == content.images[0]
-    assert text.text == "Extract shop, total from this text and image as JSON:\n\nx"
+    prompt: Any = write_prompt("Read:", None, content)
+    assert list(prompt.content) == [content.images[0], TextContent("Read:\n\nx")]
+
+
+def test_prompt_of_a_text_without_an_instruction_is_the_text(path: Path) -> None:
+    assert write_prompt(None, None, Content(" x\n")) == " x\n"
+    images: Any = write_prompt(None, None, RecordReader(image="photo").read({"photo": path}))
+    assert [type(part) for part in images.content] == [ImageContent]
 
 
 def test_link_to_a_parent_directory_is_not_followed(tmp_path: Path) -> None:

@@ -188,3 +188,23 @@ def test_agent_calls_tools_and_ends_with_a_structured_response(scripted: Scripte
     kinds = [type(message).__name__ for message in state["messages"]]
     assert kinds == ["HumanMessage", "AIMessage", "ToolMessage", "AIMessage"]
     assert state["messages"][2].content == "Sunny in Bonn"
+
+
+@pytest.mark.parametrize("allowed", [None, True])
+def test_agent_repeats_a_call_that_has_a_result_only_if_it_may(
+    scripted: Scripted, allowed: bool | None
+) -> None:
+    times: list[str] = []
+
+    @tool
+    def now() -> str:
+        """Return the time."""
+        times.append("12:30")
+        return times[-1]
+
+    answers = {2: call("now"), 4: call("now"), 6: "It is noon."}
+    with scripted(answers) as engine:
+        body = {} if allowed is None else {"allow_repeated_calls": allowed}
+        model = ChatProxyEngine(engine, max_tokens=80, extra_body=body)
+        create_agent(model, [now]).invoke({"messages": [HumanMessage("What time is it?")]})  # type: ignore[arg-type]
+    assert len(times) == (2 if allowed else 1)

@@ -145,6 +145,25 @@ def test_streams_the_arguments_of_calls(model: ProxyEngineModel) -> None:
     assert result.response.finish_reason == "tool_call"
 
 
+@pytest.mark.parametrize("allowed", [None, ["now"]])
+def test_agent_repeats_a_call_that_has_a_result_only_if_it_may(allowed: list[str] | None) -> None:
+    times: list[str] = []
+
+    def now() -> str:
+        """Return the time."""
+        times.append("12:30")
+        return times[-1]
+
+    tokenizer = make_tiny_tokenizer()
+    call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    answers = {1: call, 2: call, 3: call, 4: call, 5: "It is noon.", 6: "It is noon."}
+    with InferenceEngine(ScriptedModel(tokenizer, answers), tokenizer) as engine:
+        settings: Any = {"max_tokens": 80, "extra_body": {"allow_repeated_calls": allowed}}
+        agent = Agent(ProxyEngineModel(engine, settings=settings), tools=[now])
+        agent.run_sync("What time is it?")
+    assert len(times) == (2 if allowed else 1)
+
+
 def test_agent_runs_tools_and_then_answers(model: ProxyEngineModel) -> None:
     cities: list[str] = []
 

@@ -13,7 +13,7 @@ from mlx_lm.generate import DEFAULT_QUANTIZED_KV_START
 
 from proxy_engine import InvalidOptionError
 from proxy_engine.prompt_cache.options import CacheOptions
-from proxy_engine.prompt_cache.store import Entry, Store, token_array
+from proxy_engine.prompt_cache.store import Store, StoredPrompt, token_array
 
 UNBOUNDED = 1 << 40
 texts = st.lists(st.integers(0, 2), min_size=1, max_size=7)
@@ -31,8 +31,8 @@ class Layer:
         return self.trimmable
 
 
-def entry(token_ids: list[int], *, nbytes: int = 100, is_trimmable: bool = True) -> Entry:
-    return Entry.of(token_array(token_ids), [Layer(nbytes, trimmable=is_trimmable)])
+def entry(token_ids: list[int], *, nbytes: int = 100, is_trimmable: bool = True) -> StoredPrompt:
+    return StoredPrompt.of(token_array(token_ids), [Layer(nbytes, trimmable=is_trimmable)])
 
 
 def shared(left: list[int], right: list[int]) -> int:

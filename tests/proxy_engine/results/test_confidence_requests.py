@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from proxy_engine import InferenceEngine
+from proxy_engine import Choice, InferenceEngine
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine
 from state_machines.root import Marker, Series, Structured
 
@@ -105,6 +105,26 @@ def test_value_whose_beginning_was_sampled_has_no_confidence(roomy_engine: Infer
     )
     assert result.scored_choices
     assert result.confidences() == {}
+
+
+@pytest.mark.parametrize(
+    "response_format", [Choice(["cat", "catfish", "dog"]), Literal["yes", "no"], bool]
+)
+def test_enumerations_have_a_confidence_without_options(
+    roomy_engine: InferenceEngine, response_format: Any
+) -> None:
+    options: Any = {"temperature": 1.0, "seed": 5, "max_tokens": 30}
+    result = roomy_engine.generate("x", response_format, **options)
+    recorded = roomy_engine.generate("x", response_format, confidence=True, **options)
+    confidence = result.confidence()
+    assert confidence is not None
+    assert 0 < confidence < 1
+    assert result.confidences() == recorded.confidences()
+    product = math.exp(sum(filter(None, result.token_logprobs)))
+    assert confidence == pytest.approx(product)
+    off = roomy_engine.generate("x", response_format, confidence=False, **options)
+    assert off.confidence() is None
+    assert off.text == result.text
 
 
 def test_exactly_scored_tools_have_confidences(roomy_engine: InferenceEngine) -> None:

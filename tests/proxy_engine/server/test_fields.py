@@ -14,9 +14,9 @@ from live_server import Live
 from proxy_engine import SpeculationOptions
 from proxy_engine.options.generation import MAX_COUNT
 from proxy_engine.server.endpoints.choices import (
+    ChatMessage,
     ChatRequest,
     CompletionRequest,
-    Message,
     engine_messages,
 )
 from proxy_engine.server.unknown_fields import HEADER
@@ -310,7 +310,7 @@ def test_best_answers_are_returned(client: openai.OpenAI) -> None:
     ],
 )
 def test_history_of_other_servers_is_read(message: dict[str, Any], read: dict[str, Any]) -> None:
-    (found,) = engine_messages([Message.model_validate(message)])
+    (found,) = engine_messages([ChatMessage.model_validate(message)])
     assert {
         key: value for key, value in found.items() if value is not None or key == "content"
     } == read

@@ -76,7 +76,7 @@ def test_fields_of_a_request_take_precedence(brief: Live) -> None:
 def test_openais_defaults_apply_without_settings() -> None:
     settings = make_settings()
     # Clients validate the values, so the server itself asks for no answer again.
-    plain = {"temperature": 1.0, "max_retries": 0}
+    plain = {"temperature": 1.0, "max_retries": 0, "confidence": False}
     assert settings.request_defaults() == {**plain, "parallel_tool_calls": True}
     assert settings.request_defaults(is_raw=True) == {**plain, "max_tokens": 16}
     assert settings.cache_options() == CacheOptions()
@@ -147,7 +147,7 @@ def test_file_comes_after_flags_and_variables(
     for settings in (ServerSettings(top_k=9), parse_settings(["--top-k=9"])):  # type: ignore[call-arg]
         assert (settings.host, settings.port, settings.aliases) == ("::1", 2, ("a", "b"))
         expected = {"max_tokens": 200, "temperature": 0, "top_k": 9, "parallel_tool_calls": True}
-        assert settings.request_defaults() == {**expected, "max_retries": 0}
+        assert settings.request_defaults() == {**expected, "max_retries": 0, "confidence": False}
     assert parse_settings(["--config", str(file), "--port=3"]).port == 3
 
 

@@ -7,12 +7,21 @@ from typing import Any
 import pytest
 from patched_limits import patch_limits
 
-from proxy_engine import Interaction, InvalidOptionError, Role, ToolChoice
+from proxy_engine import (
+    GBNF,
+    Choice,
+    Interaction,
+    InvalidOptionError,
+    Lark,
+    Regex,
+    Role,
+    ToolChoice,
+)
 from proxy_engine.conversation.content import ToolCall
 from proxy_engine.conversation.messages import template_messages
 from proxy_engine.errors import InvalidToolError, PromptError, ToolArgumentsError
 from proxy_engine.tools import InputFormat, Tool, parse_tool_calls, resolve_tool
-from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
+from state_machines import GrammarStateMachine, RegexStateMachine
 
 LARK = 'start: "set " /[0-2][0-9]/ ":" /[0-5][0-9]/'
 GRAMMAR = {"syntax": "lark", "definition": LARK}
@@ -36,17 +45,21 @@ def test_both_forms_of_openai_are_read(definition: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grammar", "syntax", "inside"),
+    ("grammar", "inside"),
     [
-        (LARK, None, "set 23:59"),
-        (r"(?i)abc\d", "regex", "aBc7"),
-        ('root ::= "(" root ")" | ""', "gbnf", "(())"),
-        (RegexStateMachine("a+"), None, "aaa"),
-        (None, None, "anything\n"),
+        (LARK, "set 23:59"),
+        (Lark(LARK), "set 23:59"),
+        (Lark('go: "b" | "c"', start="go"), "c"),
+        (Regex(r"(?i)abc\d", syntax="rust"), "aBc7"),
+        (Regex(r"abc\d"), "abc7"),
+        (GBNF('root ::= "(" root ")" | ""'), "(())"),
+        (Choice(["a", "b"]), "b"),
+        (RegexStateMachine("a+"), "aaa"),
+        (None, "anything\n"),
     ],
 )
-def test_kinds_of_grammars(grammar: str | StateMachine | None, syntax: Any, inside: str) -> None:
-    tool = Tool.from_grammar("t", grammar, syntax=syntax, function=len)
+def test_kinds_of_grammars(grammar: Any, inside: str) -> None:
+    tool = Tool.from_grammar("t", grammar, function=len)
     assert tool.invoke({"input": inside}) == len(inside)
     assert tool.parse({"input": inside}) == inside
     if grammar is not None:
@@ -59,7 +72,7 @@ def test_kinds_of_grammars(grammar: str | StateMachine | None, syntax: Any, insi
 def test_input_that_cannot_be_matched_in_time_is_not_called_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tool = Tool.from_grammar("t", 'root ::= "(" root ")" | ""', syntax="gbnf")
+    tool = Tool.from_grammar("t", GBNF('root ::= "(" root ")" | ""'))
     assert tool.validate({"input": "(())"}) == "(())"
     patch_limits(monkeypatch, compile_steps=20)
     with pytest.raises(ToolArgumentsError, match="takes too many steps"):
@@ -67,17 +80,18 @@ def test_input_that_cannot_be_matched_in_time_is_not_called_wrong(
 
 
 @pytest.mark.parametrize(
-    ("grammar", "syntax", "said"),
+    ("grammar", "said"),
     [
-        ("start: nothing", "lark", "line 1"),
-        ("(", "regex", "offset 0"),
-        ("root ::= <[5]>", "gbnf", "tokens by name or by number"),
-        ("start: a\na[max_tokens=3]: /[a-z]+/", "lark", "limits the tokens"),
-        ("start: a\na[temperature=1]: /[a-z]+/", "lark", "temperatures of rules"),
+        ("start: nothing", "line 1"),
+        (Regex("(", syntax="rust"), "offset 0"),
+        (Regex("("), "offset 0"),
+        (GBNF("root ::= <[5]>"), "tokens by name or by number"),
+        ("start: a\na[max_tokens=3]: /[a-z]+/", "limits the tokens"),
+        ("start: a\na[temperature=1]: /[a-z]+/", "temperatures of rules"),
     ],
 )
-def test_grammars_that_are_refused(grammar: str, syntax: Any, said: str) -> None:
-    tool = Tool.from_grammar("t", grammar, syntax=syntax)
+def test_grammars_that_are_refused(grammar: Any, said: str) -> None:
+    tool = Tool.from_grammar("t", grammar)
     with pytest.raises(InvalidToolError, match=said) as caught:
         _ = tool.signature
     assert caught.value.tool == "t"
@@ -85,7 +99,9 @@ def test_grammars_that_are_refused(grammar: str, syntax: Any, said: str) -> None
 
 def test_arguments_that_are_refused() -> None:
     with pytest.raises(InvalidToolError, match="no syntax 'ebnf'"):
-        Tool.from_grammar("t", "x", syntax="ebnf")  # type: ignore[arg-type]
+        InputFormat("ebnf", "x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidToolError, match="syntax of Rust"):
+        Tool.from_grammar("t", Regex("a")).to_openai()
     with pytest.raises(InvalidToolError, match="the definition of a grammar"):
         Tool.from_grammar("t", 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidToolError, match="no InputFormat: 'x'"):

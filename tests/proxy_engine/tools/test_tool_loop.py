@@ -91,29 +91,18 @@ both = pytest.mark.parametrize("is_async", [False, True])
 
 
 @both
-def test_repeated_call_is_not_run_again_and_says_so(is_async: bool) -> None:
-    runs: list[dict[str, Any]] = []
+def test_repeated_calls_of_an_answer_are_run(is_async: bool) -> None:
+    """Whether an answer may repeat a call is an option of the request."""
+    runs: list[int] = []
 
-    def pay(**arguments: Any) -> object:
-        runs.append(arguments)
-        return "paid" if arguments["n"] == 1 else arguments
+    def roll() -> int:
+        runs.append(len(runs))
+        return len(runs)
 
-    def fail() -> None:
-        runs.append({})
-        raise LookupError("sunk")
-
-    tools = [Tool("pay", function=pay, parameters={"type": "object"}), fail]
-    asked = [{"n": 1, "to": "A"}, {"to": "A", "n": 1}, {"n": 2}, {"n": 2}]
-    script = Script([*(call("pay", **each) for each in asked), call("fail"), call("fail")])
-    script.answers.append(Answered("Done."))
-    done = run(script, "Pay.", tools, is_async=is_async)
-    assert runs == [asked[0], asked[2], {}]
-    results = [turn for turn in done.conversation if turn.role.value == "tool"]
-    note = "This call was made before, so it was not run again."
-    assert [turn.text for turn in results[:2]] == ["paid", f"{note} Its result: paid"]
-    assert json.loads(results[3].text) == {"note": note, "result": {"n": 2}}
-    assert [turn.metadata.get("is_repeated", False) for turn in results] == [False, True] * 3
-    assert results[5].metadata["is_error"] is True
+    script = Script([call("roll"), call("roll"), Answered("Done.")])
+    done = run(script, "Roll twice.", [roll], is_async=is_async)
+    results = [turn.text for turn in done.conversation if turn.role.value == "tool"]
+    assert (results, runs) == (["1", "2"], [0, 1])
 
 
 @both

@@ -6,18 +6,21 @@ import importlib
 import json
 import re
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from random import Random
 from typing import Any
 
 import pytest
-from call_walks import Call, a_walk, are_distinct, calls_in
+from call_walks import Call, a_walk, a_word, are_distinct, calls_in
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from judging import Judge
 from schema_strategies import examples, object_schemas, schemas
 from tool_readers import READERS, SCHEMA_READERS
 
-from state_machines.errors import SchemaError
+from state_machines import GrammarStateMachine
+from state_machines.errors import CompositionError, SchemaError
 from state_machines.grammar.node import leading_bytes
 from state_machines.root import RootStateMachine
 from state_machines.root.spellings import speller
@@ -27,8 +30,10 @@ from state_machines.tool_calls import (
     CallNames,
     ToolFormat,
     ToolSignature,
+    input_schema,
     with_trimmed_strings,
 )
+from state_machines.tool_calls.calls_in_text import calls_in_text
 
 NAMES = ("get", "get_all", "getx", "f", "g2", "search_web")
 
@@ -204,6 +209,91 @@ def test_pieces_of_generated_calls_are_attributed_and_no_call_comes_twice(
         assert machine.matches(text) == is_admitted
         if is_admitted:
             assert calls_in(machine.pieces(text)) == calls_in(pieces)
+
+
+NUMBERS = {
+    "type": "object",
+    "properties": {"x": {"type": "number"}, "s": {"type": "string", "maxLength": 3}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+def _json_value(value: Any) -> Any:
+    """Return a value that is equal for equal JSON values: numbers by their value."""
+    match value:
+        case bool() | None | str():
+            return value, type(value)
+        case dict():
+            return {name: _json_value(member) for name, member in value.items()}
+        case list():
+            return [*map(_json_value, value)]
+    return Fraction(repr(value))
+
+
+@pytest.mark.parametrize("schema", [NUMBERS, SCALARS, FORECAST, FLAG])
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+def test_exactly_the_calls_with_excluded_arguments_are_excluded(
+    entry: ToolFormat, schema: dict[str, Any]
+) -> None:
+    part = entry.calls([ToolSignature("get", schema)], 1, 1)
+    walks = [a_walk(part, Random(seed)) for seed in range(4)]
+    excluded, *_ = [call.arguments for call in calls_in(walks[0])]
+    signature = ToolSignature("get", schema, excluding=(excluded, {"unknown": 1}))
+    machine = RootStateMachine(entry.calls([signature], 1, 1))
+    for pieces in walks:
+        (call,) = calls_in(pieces)
+        is_other = _json_value(call.arguments) != _json_value(excluded)
+        assert machine.matches(b"".join(piece.text for piece in pieces)) == is_other
+
+
+@pytest.mark.parametrize("in_text", [False, True])
+@pytest.mark.parametrize("number", [1, 1.0, Decimal("1.00")])
+def test_excluded_arguments_have_no_other_spelling(number: Any, in_text: bool) -> None:
+    entry = FORMATS["hermes"]
+    tools = [ToolSignature("get", NUMBERS, excluding=({"x": number, "s": "a"},))]
+    part: Any = entry.calls(tools, 1, 1)
+    head, tail = '<tool_call>\n{"name": "get", "arguments": ', "}\n</tool_call>"
+    if in_text:
+        part = calls_in_text(tools, part, max_calls=1, options={})
+        head, tail = '{"name": "get", "arguments": ', "}"
+    machine = RootStateMachine(part)
+    for text in ('{"x": 1, "s": "a"}', '{"x": 1.0, "s": "a"}', '{"x": 1, "s": "\\u0061"}'):
+        assert not machine.matches(head + text + tail)
+    for text in ('{"x": 1}', '{"x": 1.5, "s": "a"}', '{"x": 1, "s": "b"}'):
+        assert machine.matches(head + text + tail)
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+def test_tool_without_another_call_is_left_out(entry: ToolFormat) -> None:
+    done = ToolSignature("stop", NOTHING, excluding=({},))
+    other = ToolSignature("flip", FLAG, excluding=({"on": True},))
+    part = entry.calls([ToolSignature("stop", NOTHING), ToolSignature("flip", FLAG)], 1, 1)
+    machine = RootStateMachine(entry.calls([done, other], 1, 1))
+    for seed in range(6):
+        pieces = a_walk(part, Random(seed))
+        is_left = [(call.name, call.arguments) for call in calls_in(pieces)] == [
+            ("flip", {"on": False})
+        ]
+        assert machine.matches(b"".join(piece.text for piece in pieces)) == is_left
+    (call,) = calls_in(machine.pieces(a_word(machine.start, Random(0), 40)))
+    assert (call.name, call.arguments) == ("flip", {"on": False})
+    with pytest.raises(CompositionError, match="excluded"):
+        RootStateMachine(entry.calls([done], 1, 1))
+    assert RootStateMachine(entry.calls([done], 0, 1)).matches(b"")
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+def test_excluded_input_of_a_custom_tool_is_not_written_again(entry: ToolFormat) -> None:
+    excluded, other, both = map(
+        GrammarStateMachine.from_gbnf, ('root ::= "a\\""', 'root ::= "b"', 'root ::= "a\\"" | "b"')
+    )
+    signature = ToolSignature("run", input_schema(), both, excluding=({"input": 'a"'},))
+    machine = RootStateMachine(entry.calls([signature], 1, 1))
+    for each in (excluded, other):
+        part = entry.calls([ToolSignature("run", input_schema(), each)], 1, 1)
+        text = b"".join(piece.text for piece in a_walk(part, Random(0)))
+        assert machine.matches(text) == (each is other)
 
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))

@@ -10,11 +10,11 @@ from typing import Any, NoReturn, TypeVar
 from state_machines.budgets import spend
 from state_machines.context_free.notations.grammar_reader import GrammarReader, read_named_tokens
 from state_machines.context_free.notations.lark.syntax import (
-    JsonSchema,
+    InlineTerminal,
     Language,
-    Negation,
+    NestedJson,
+    NotExpression,
     SpecialToken,
-    Text,
 )
 from state_machines.errors import (
     GrammarError,
@@ -75,7 +75,7 @@ class ItemReader(GrammarReader):
                 self.skip_lines()
                 if self.peek("~"):
                     self.invalid("a negation of a negation", start)
-                return Negation(self.item(), self.source_position(start))
+                return NotExpression(self.item(), self.source_position(start))
             case '"':
                 return self.string_or_range()
             case "/":
@@ -137,16 +137,18 @@ class ItemReader(GrammarReader):
         if ignores_case:
             spend(len(first))
             body = Series(tuple(Characters(case_closure(code_points(c))) for c in first))
-        return Text(body, source, self.source_position(start))
+        return InlineTerminal(body, source, self.source_position(start))
 
-    def character_range(self, first: str, last: str, start: int, last_start: int) -> Text:
+    def character_range(self, first: str, last: str, start: int, last_start: int) -> InlineTerminal:
         for name, text, where in (("start", first, start), ("end", last, last_start)):
             if len(text) != 1:
                 self.invalid(f"the {name} of a range is one character", where)
         if last < first:
             self.invalid("a range that is out of order", start)
         source = self.text[start : self.position]
-        return Text(Characters(code_points(first, last)), source, self.source_position(start))
+        return InlineTerminal(
+            Characters(code_points(first, last)), source, self.source_position(start)
+        )
 
     def option_string(self) -> str:
         """Read a string that is the value of an option."""
@@ -178,7 +180,7 @@ class ItemReader(GrammarReader):
             self.invalid("no character", start)
         return point
 
-    def pattern(self) -> Text:
+    def pattern(self) -> InlineTerminal:
         r"""Read ``/…/flags``. ``\/`` is a slash, which the parser of expressions reads as such."""
         start = self.position
         found = _REGEX.match(self.text, start)
@@ -199,7 +201,7 @@ class ItemReader(GrammarReader):
             invalid = isinstance(error, InvalidPatternError)
             fail = self.invalid if invalid else self.unsupported
             fail(f"in the regular expression: {error.what}", where, error.hint)
-        return Text(body, found[0], self.source_position(start))
+        return InlineTerminal(body, found[0], self.source_position(start))
 
     def special_token(self) -> SpecialToken:
         start = self.position
@@ -239,7 +241,7 @@ class ItemReader(GrammarReader):
         spend((self.position - start) // 64)
         return value, start
 
-    def json_schema(self, start: int) -> JsonSchema:
+    def json_schema(self, start: int) -> NestedJson:
         schema, begin = self.json_value("%json")
         try:
             machine = JsonSchemaStateMachine(schema)
@@ -259,9 +261,9 @@ class ItemReader(GrammarReader):
                 pointer=error.pointer,
                 hint=error.hint,
             ) from error
-        return JsonSchema(machine, self.source_position(start))
+        return NestedJson(machine, self.source_position(start))
 
-    def substring(self, start: int) -> Text:
+    def substring(self, start: int) -> InlineTerminal:
         options, begin = self.json_value("%regex")
         given = [name for name in _SUBSTRINGS if name in options]
         unknown = [name for name in options if name not in _SUBSTRINGS]
@@ -280,7 +282,7 @@ class ItemReader(GrammarReader):
             language = substring_language(words_of(source) if "words" in given[0] else source)
         except InvalidArgumentError as error:
             self.unsupported(f"the text of %regex: {error.what}", begin, error.hint)
-        return Text(Language(language), "%regex", self.source_position(start))
+        return InlineTerminal(Language(language), "%regex", self.source_position(start))
 
 
 def _is_text_list(value: object) -> bool:

@@ -7,13 +7,13 @@ from typing import NoReturn
 
 from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar, TerminalLanguage
 from state_machines.context_free.notations.lark.syntax import (
-    Conjunction,
+    AndExpression,
     Definitions,
-    JsonSchema,
-    Negation,
+    InlineTerminal,
     Nested,
+    NestedJson,
+    NotExpression,
     SpecialToken,
-    Text,
 )
 from state_machines.context_free.notations.lark.terminals import (
     TerminalCompiler,
@@ -185,7 +185,7 @@ class _Scope:
     def _is_terminal(self, expression: Expression) -> bool:
         """Return whether an expression can be one lexeme."""
         return not any(
-            isinstance(part, SpecialToken | Nested | JsonSchema)
+            isinstance(part, SpecialToken | Nested | NestedJson)
             or (isinstance(part, Reference) and part.name in self._definitions.rules)
             for part in walk(expression)
         )
@@ -233,7 +233,7 @@ class _Scope:
     def expression(self, expression: Expression) -> Expression:
         """Return an expression of a rule, over terminals and rules."""
         match expression:
-            case Text(source=source, position=position):
+            case InlineTerminal(source=source, position=position):
                 return self._lexeme(expression, position, source)
             case Reference(name=name, position=position):
                 return self._reference(name, position)
@@ -245,9 +245,9 @@ class _Scope:
                 return Choice(tuple(map(self.expression, branches)))
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 return Repeat(self.expression(body), min_count, max_count)
-            case Negation(position=position):
+            case NotExpression(position=position):
                 return self._lexeme(expression, position, "~")
-            case JsonSchema(machine=machine, position=position):
+            case NestedJson(machine=machine, position=position):
                 if self._temperature is not None:
                     self._unsupported(
                         "the temperature of a %json",
@@ -255,7 +255,7 @@ class _Scope:
                         "Give the temperature of the request, or of a part of the answer",
                     )
                 return self._inner_text(machine, machine.start, "%json")
-            case Conjunction(position=position):
+            case AndExpression(position=position):
                 self._fail(
                     "an & outside of a terminal", position, "Define a terminal, in upper case"
                 )
@@ -351,8 +351,11 @@ def _after_stop(part: Expression, ending: Expression) -> Expression | None:
     if part == ending:
         return NOTHING
     match part, ending:
-        case (Text(body=String(text=text), position=position), Text(body=String(text=first))):
+        case (
+            InlineTerminal(body=String(text=text), position=position),
+            InlineTerminal(body=String(text=first)),
+        ):
             if text.startswith(first):
                 rest = text.removeprefix(first)
-                return Text(String(rest), f'"{rest}"', position)
+                return InlineTerminal(String(rest), f'"{rest}"', position)
     return None

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 from state_machines.budgets import spend
 from state_machines.context_free.notations.lark.item_reader import ItemReader
 from state_machines.context_free.notations.lark.syntax import (
-    Conjunction,
+    AndExpression,
     Definitions,
+    InlineTerminal,
     Nested,
-    Text,
 )
 from state_machines.context_free.notations.lark.terminals import COMMON_TERMINALS
 from state_machines.limits import LIMITS
@@ -203,7 +203,7 @@ class LarkReader(ItemReader):
             self.unsupported("a condition", self.position, "Write a rule for each case")
         if len(members) == 1:
             return members[0]
-        return Conjunction(tuple(members), self.source_position(start))
+        return AndExpression(tuple(members), self.source_position(start))
 
     def series(self) -> Expression:
         parts: list[Expression] = []
@@ -214,7 +214,11 @@ class LarkReader(ItemReader):
             name, source, text, mark = found.groups()
             position = self.source_position(self.position)
             self.position = found.end()
-            part = Reference(name, position) if name else Text(String(text), source, position)
+            part = (
+                Reference(name, position)
+                if name
+                else InlineTerminal(String(text), source, position)
+            )
             parts.append(Repeat(part, *REPETITION_MARKS[mark]) if mark else part)
         spend(len(parts))
         return parts[0] if len(parts) == 1 else Series(tuple(parts))
@@ -305,7 +309,9 @@ class LarkReader(ItemReader):
                 known = ", ".join(COMMON_TERMINALS)
                 self.invalid(f"common has no terminal {common!r}", where, f"It has {known}")
             body = rust_lexemes.parse(COMMON_TERMINALS[common])
-            self.define_terminal(name, Text(body, name, self.source_position(where)), where)
+            self.define_terminal(
+                name, InlineTerminal(body, name, self.source_position(where)), where
+            )
 
     def name_list(self, start: int) -> list[tuple[str, str, int]]:
         names = []
@@ -374,7 +380,7 @@ class LarkReader(ItemReader):
                 return {"is_lazy": True}
             case "stop" | "suffix", True:
                 ending = self.item()
-                if isinstance(ending, Text) and ending.source in ('""', "//"):
+                if isinstance(ending, InlineTerminal) and ending.source in ('""', "//"):
                     return {}  # The end of the text, which ends every lexeme.
                 return {"ending": ending, "is_lazy": True, "is_stop": name == "stop"}
             case "max_tokens", True:

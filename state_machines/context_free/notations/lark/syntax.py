@@ -15,7 +15,7 @@ from state_machines.syntax_tree import Expression, NamedTokens, Rule, SourcePosi
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Text(Expression):
+class InlineTerminal(Expression):
     """A string, a character range, an expression or a substring: a terminal without a name.
 
     Attributes:
@@ -41,7 +41,7 @@ class Language(Expression):
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class JsonSchema(Expression):
+class NestedJson(Expression):
     """``%json { … }``: one JSON text.
 
     Attributes:
@@ -54,7 +54,7 @@ class JsonSchema(Expression):
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Conjunction(Expression):
+class AndExpression(Expression):
     """``A & B``: the texts that all members match."""
 
     members: tuple[Expression, ...]
@@ -66,7 +66,7 @@ class Conjunction(Expression):
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Negation(Expression):
+class NotExpression(Expression):
     """``~A``: all other texts."""
 
     body: Expression

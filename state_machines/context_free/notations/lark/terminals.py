@@ -12,13 +12,13 @@ from typing import NoReturn
 
 from state_machines.context_free.compiler import ExpressionCompiler
 from state_machines.context_free.notations.lark.syntax import (
-    Conjunction,
-    JsonSchema,
+    AndExpression,
+    InlineTerminal,
     Language,
-    Negation,
     Nested,
+    NestedJson,
+    NotExpression,
     SpecialToken,
-    Text,
 )
 from state_machines.errors import GrammarBudgetError, GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.boolean import complement, intersection
@@ -112,7 +112,7 @@ class TerminalCompiler(ExpressionCompiler):
             GrammarError: A name is unknown or that of a rule, a terminal refers to itself, or the
                 language takes too much work.
         """
-        if isinstance(expression, Text) and isinstance(expression.body, String):
+        if isinstance(expression, InlineTerminal) and isinstance(expression.body, String):
             return literal(expression.body.text.encode())
         self._rule = name
         definitions = self._definitions
@@ -166,7 +166,7 @@ class TerminalCompiler(ExpressionCompiler):
                     self._fail(f"the token {source} inside a terminal", position, rule)
                 case Nested(position=position):
                     self._fail("a %lark inside a terminal", position, rule)
-                case JsonSchema(position=position):
+                case NestedJson(position=position):
                     self._fail("a %json inside a terminal", position, rule)
         return list(names)
 
@@ -193,21 +193,21 @@ class TerminalCompiler(ExpressionCompiler):
     # Languages
 
     def compile(self, expression: Expression, *, first: bool = False) -> Node:
-        if isinstance(expression, Text):
+        if isinstance(expression, InlineTerminal):
             return self.compile(expression.body)
         return super().compile(expression, first=first)
 
     def text(self, expression: Expression) -> Node:
         match expression:
-            case Text(body=body):
+            case InlineTerminal(body=body):
                 return self.text(body)
             case Language(node=node):
                 return node
             case Reference(name=name):
                 return self._texts[name]
-            case Conjunction(members=members):
+            case AndExpression(members=members):
                 return _live(intersection(map(self.text, members)))
-            case Negation(body=body):
+            case NotExpression(body=body):
                 return _live(complement(self.text(body), ANY_CODE_POINT))
         return super().text(expression)
 
@@ -216,7 +216,7 @@ class TerminalCompiler(ExpressionCompiler):
 
     def word(self, expression: Expression) -> str | None:
         match expression:
-            case Text(body=String(text=text)):
+            case InlineTerminal(body=String(text=text)):
                 return text
             case Reference(name=name):
                 return self.word(self._definitions[name].body)

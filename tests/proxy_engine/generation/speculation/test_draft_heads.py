@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from speculation_checks import PERSON, outcome
 
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
-from proxy_engine.generation import Drafting, HeadDrafter
+from proxy_engine.generation import Batch, Drafting, HeadDrafter
 from proxy_engine.generation.forward_pass import ForwardPass, RowStates
-from proxy_engine.generation.lookahead import Lookahead
 from proxy_engine.generation.prefill import Prefill
+from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
 from proxy_engine.models.draft_heads import (
     OWN,
@@ -360,22 +360,22 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
 
 @ONE_OF_EACH
 def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEngine) -> None:
-    steps: list[bool] = []
-    step = Lookahead.step
+    draws: list[Sequence[NextToken]] = []
+    draw = Batch._draw_ahead
 
-    def recorded(lookahead: Lookahead, run: Any) -> Any:
-        steps.append((found := step(lookahead, run)) is not None)
-        return found
+    def recorded(batch: Batch, drawn: Sequence[NextToken]) -> Any:
+        draws.append(drawn)
+        return draw(batch, drawn)
 
     lookups = SpeculationOptions(draft_model=False)
     answers = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Lookahead, "step", recorded)
+        patched.setattr(Batch, "_draw_ahead", recorded)
         for speculation, looks_ahead in (("off", True), (lookups, True), (ALWAYS, False)):
-            steps.clear()
+            draws.clear()
             arguments = {"max_tokens": 12, "min_tokens": 12, **SEEDED}
             result = engine.generate("hello", speculation=speculation, **arguments)
-            assert any(steps) is looks_ahead
+            assert bool(draws) is looks_ahead
             answers.append(result.token_ids)
     assert answers == [answers[0]] * 3
 

@@ -156,8 +156,8 @@ def test_dataset_has_each_row_once_if_actors_die(
 def test_files_have_each_row_once_if_actors_die(tmp_path: Path, tiny_model_directory: Path) -> None:
     write_input(tmp_path / "in")
     (tmp_path / "deaths").mkdir()
-    source = Location.of(str(tmp_path / "in"), "input")
-    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"))
+    source = Location.of(str(tmp_path / "in"))
+    output = OutputDirectory(Location.of(str(tmp_path / "out")))
     parts = parts_of(source.files())
     output.open({}, is_resumed=False)
     settings = settings_of(tiny_model_directory, dying(tmp_path / "deaths", DEATHS))
@@ -175,8 +175,8 @@ def test_part_that_kills_its_actors_is_left_to_the_next_run(
     for name in range(4):
         rows = [json.dumps({"id": 10 * name + number, "text": "x"}) for number in range(10)]
         (tmp_path / "in" / f"{name}.jsonl").write_text("\n".join(rows))
-    source = Location.of(str(tmp_path / "in"), "input")
-    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"))
+    source = Location.of(str(tmp_path / "in"))
+    output = OutputDirectory(Location.of(str(tmp_path / "out")))
     parts = parts_of(source.files())
     output.open({}, is_resumed=False)
     deadly = settings_of(tiny_model_directory, dying(tmp_path, {15: "exit"}, is_once=False))

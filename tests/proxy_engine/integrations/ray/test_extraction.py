@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import fsspec
 import pyarrow
 import pytest
-from pyarrow import fs, parquet
+from pyarrow import parquet
 from pydantic import BaseModel, field_validator
 
 from proxy_engine import (
@@ -73,13 +74,14 @@ def test_rows_keep_their_fields_and_have_answers_or_errors(extractor: Extractor)
     assert extended[0].schema.types[2:] == [
         pyarrow.string(),
         pyarrow.int64(),
-        pyarrow.string(),
+        *3 * [pyarrow.string()],
     ]
     rows = extended[0].to_pylist()
     assert [row["text"] for row in rows] == TEXTS
     names = [(row["error"] or "None").partition(":")[0] for row in rows]
     assert names[1:4] == ["RecordError", "RecordError", "PromptTooLongError"]
-    for row in (rows[0], *rows[4:]):
+    assert "no visible characters" in rows[6]["error"]
+    for row in (rows[0], *rows[4:6], rows[7]):
         if row["error"] is None:
             assert row["kind"] in ("a", "bb")
             assert row["size"] in (1, None)
@@ -145,7 +147,7 @@ def source(tmp_path: Path) -> Location:
         (root / name).write_text(content)
     rows = [{"id": number, "text": text} for number, text in enumerate(TEXTS)]
     parquet.write_table(pyarrow.Table.from_pylist(rows), root / "rows.parquet", row_group_size=3)
-    return Location.of(str(root), "input")
+    return Location.of(str(root))
 
 
 def test_parts_are_tables_and_groups_of_files(source: Location) -> None:
@@ -161,7 +163,7 @@ def test_parts_are_tables_and_groups_of_files(source: Location) -> None:
     sizes = [len(part.files) for part in parts_of(files)]
     assert sum(sizes) == 600
     assert len(sizes) == 3
-    table = Location.of(f"{source.path}/table.csv", "input")
+    table = Location.of(f"{source.path}/table.csv")
     assert [part.files for part in parts_of(table.files())] == [("table.csv",)]
 
 
@@ -169,23 +171,29 @@ def test_parts_are_tables_and_groups_of_files(source: Location) -> None:
 def test_actor_writes_a_file_for_each_part(
     source: Location, tmp_path: Path, extractor: Extractor, is_local: bool
 ) -> None:
-    output = Location.of(str(tmp_path / "out"), "output")
+    output = Location.of(str(tmp_path / "out"))
     if not is_local:
         # As an object store: files are copied to the actor and back.
-        remote = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-        source, output = Location(remote, "in", "in"), Location(remote, "out", "out")
+        memory = fsspec.filesystem("memory")
+        memory.put(f"{source.path}/", "/in", recursive=True)
+        source, output = Location.of("memory://in"), Location.of("memory://out")
     directory = OutputDirectory(output)
     assert directory.open({}, is_resumed=False) == set()
     actor = FileActor(extractor._settings, source, output)
-    counts = [actor.extract(part) for part in parts_of(source.files())]
+    parts = parts_of(source.files())
+    counts = [actor.extract(part) for part in parts]
     assert [one[0] for one in counts if isinstance(one, Counts)] == [3, 8, 2, 3]
     # Texts of the table that are missing, empty or too long, and values that fit no column.
     assert [one[1] for one in counts if isinstance(one, Counts)] == [1, 8, 1, 1]
     directory.finish()
     out = tmp_path / "out"
+    if not is_local:
+        memory.get("/out", str(out), recursive=True)
+        memory.rm("/in", recursive=True)
+        memory.rm("/out", recursive=True)
     assert {file.name for file in out.iterdir()} == {
         SETTINGS,
-        *(part.name for part in parts_of(source.files())),
+        *(part.name for part in parts),
     }
     texts = [json.loads(line) for line in (out / "part-00000000.jsonl").read_text().splitlines()]
     assert [row["file"] for row in texts] == ["a.txt", "b/c.txt", "b/d.txt"]
@@ -201,7 +209,7 @@ def test_actor_writes_a_file_for_each_part(
 def test_actor_continues_the_rows_of_one_that_died(
     source: Location, tmp_path: Path, extractor: Extractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output = Location.of(str(tmp_path / "out"), "output")
+    output = Location.of(str(tmp_path / "out"))
     OutputDirectory(output).open({}, is_resumed=False)
     part = parts_of(source.files())[3]
     actor = FileActor(extractor._settings, source, output)
@@ -243,12 +251,12 @@ def test_tables_without_texts_are_refused_before_actors_start(source: Location) 
 
 
 def test_output_directory_is_continued_by_a_run_with_equal_settings(tmp_path: Path) -> None:
-    output = OutputDirectory(Location.of(str(tmp_path / "out"), "output"))
+    output = OutputDirectory(Location.of(str(tmp_path / "out")))
     assert output.open({"model": "m", "input": "1"}, is_resumed=False) == set()
     (tmp_path / "out" / "part-00000007.jsonl").write_text("{}")
     names = output.open({"model": "m", "input": "1"}, is_resumed=True)
     assert names == {"part-00000007.jsonl"}
-    with pytest.raises(OutputFileRefusedError, match=r"not empty\. --resume continues"):
+    with pytest.raises(OutputFileRefusedError, match=r"not empty\. resume=True continues"):
         output.open({"model": "m", "input": "1"}, is_resumed=False)
     with pytest.raises(OutputFileRefusedError, match="another model, another seed"):
         output.open({"model": "n", "input": "1", "seed": 1}, is_resumed=True)
@@ -257,9 +265,7 @@ def test_output_directory_is_continued_by_a_run_with_equal_settings(tmp_path: Pa
         output.open({}, is_resumed=True)
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputFileError, match="cannot write"):
-        OutputDirectory(Location.of(str(tmp_path / "file" / "more"), "output")).open(
-            {}, is_resumed=False
-        )
+        OutputDirectory(Location.of(str(tmp_path / "file" / "more"))).open({}, is_resumed=False)
 
 
 @pytest.fixture
@@ -272,19 +278,20 @@ def has_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--ray", "auto"], "--ray requires --input"),
-        (["--ray", "auto", "--input", "x"], "--ray requires --output"),
-        (["--ray", "auto", "--input", "x", "--output", "y", "z"], "cannot be used with files"),
-        (["--ray", "auto", "--input", "x", "--output", "y", "--overwrite"], "with --overwrite"),
-        (["--ray", "auto", "--input", "x", "--output", "y", "--concurrency", "0"], "at least 1"),
-        (["--input", "x"], "--input requires --ray"),
-        (["--num-cpus", "1"], "--num-cpus requires --ray"),
+        (["--ray", "auto"], "--ray requires one directory or file, and --output"),
+        (["--ray", "auto", "--input", "x"], "--ray requires one directory or file, and --output"),
+        (["--ray", "auto", "--output", "y", "x", "z"], "requires one directory or file"),
+        (["--ray", "auto", "--input", "x", "--output", "y", "--html", "z"], "--html cannot be"),
+        (["x", "--num-cpus", "1"], "--num-cpus cannot be used without --ray"),
+        (["--ray", "auto", "nowhere", "--output", "y"], "'nowhere' has no files"),
+        (["--ray", "auto", "x", "--output", "y", "--batch-size", "0"], "--batch-size should be"),
     ],
 )
 def test_wrong_command_line_is_refused(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["extract", "--schema", "s.json", *arguments]) == 2
+    (tmp_path / "s.json").write_text('{"type": "integer"}')
+    assert main(["extract", "--schema", str(tmp_path / "s.json"), *arguments]) == 2
     assert message in capsys.readouterr().err
 
 

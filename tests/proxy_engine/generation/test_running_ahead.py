@@ -26,8 +26,8 @@ from proxy_engine.generation import (
     Prefill,
     SequenceOptions,
     SequenceSamplers,
-    lookahead,
 )
+from proxy_engine.generation.sampling import NextToken
 from proxy_engine.options.generation import GenerationOptions
 
 # More tokens than a small mask has, whose logits are computed for each text alone.
@@ -120,23 +120,34 @@ def written(texts: Sequence[FreeText], architecture: str) -> list[tuple[Any, ...
 @pytest.mark.parametrize("architecture", ["llama", "gemma3_text", "mamba"])
 @settings(max_examples=40, deadline=None)
 @given(texts=st.lists(free_texts(), min_size=1, max_size=4))
-def test_lookahead_changes_no_token(architecture: str, texts: list[FreeText]) -> None:
+def test_drawing_ahead_changes_no_token(architecture: str, texts: list[FreeText]) -> None:
     found = written(texts, architecture)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lookahead._Draws, "of", lambda sequences: None)
+        patch.setattr(Batch, "_draw_ahead", lambda batch, drawn: [])
         assert found == written(texts, architecture)
 
 
 def test_free_texts_are_drawn_ahead() -> None:
     options = GenerationOptions(max_tokens=8, temperature=1.0, seed=1, min_tokens=8)
-    begun = []
+    drawn: list[int] = []
+    read = NextToken.read
+
+    def counted(tokens: Sequence[NextToken]) -> None:
+        texts = [text for text in sequences if text.drawn is not None]
+        drawn.append(len(texts))
+        read(tokens)
+
+    texts = [FreeText(1, 0, 8, options), FreeText(2, 0, 8, options)]
+    sequences: list[GeneratedSequence] = []
+    make = FreeText.sequence
     with pytest.MonkeyPatch.context() as patch:
-        of = lookahead._Draws.of
+        patch.setattr(NextToken, "read", staticmethod(counted))
         patch.setattr(
-            lookahead._Draws, "of", lambda sequences: begun.append(of(sequences)) or begun[-1]
+            FreeText, "sequence", lambda text: sequences.append(make(text)) or sequences[-1]
         )
-        written([FreeText(1, 0, 8, options), FreeText(2, 0, 8, options)], "llama")
-    assert [draws is not None for draws in begun] == [True]
+        written(texts, "llama")
+    # The last pass has nothing behind it.
+    assert drawn == [2] * 7 + [0]
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
