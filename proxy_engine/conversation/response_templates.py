@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers.utils.chat_parsing import ResponseParser
 
 from state_machines.errors import CompositionError
@@ -27,6 +26,9 @@ from state_machines.tool_calls.template_compiler import REASONING_FIELDS
 
 from .chat_template import chat_template
 from .tool_text import write_calls
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 _PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -65,8 +67,8 @@ def verified_format(
             the model writes.
     """
     special = [str(t) for t in getattr(tokenizer, "added_tokens_decoder", {}).values() if t.special]
-    end_ids = sorted(tokenizer.eos_token_ids)
-    ends = [text for text in tokenizer.convert_ids_to_tokens(end_ids) if text in special]
+    names = map(tokenizer.convert_ids_to_tokens, sorted(tokenizer.eos_token_ids))
+    ends = [name for name in names if name in special]
     difference: str | None = None
     tried = set()
     for example in _examples(tokenizer, family, ends):
