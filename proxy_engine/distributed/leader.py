@@ -14,6 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..generation.wired_memory import leave_unwired
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel
 from .channel import LeaderChannel, broadcast, is_lost_connection
@@ -158,7 +159,10 @@ def load_on_all_ranks(
 
 
 def _load(model: str | None, options: Mapping[str, Any]) -> LoadedModel:
-    return load_sharded(model, LoadOptions(**options), join().group)
+    load_options = LoadOptions(**options)
+    if not load_options.wired_memory:
+        leave_unwired()
+    return load_sharded(model, load_options, join().group)
 
 
 _LOAD = register(_load, creates=attrgetter("model"))

@@ -68,8 +68,8 @@ class InferenceEngine(GenerationEngine, BatchEngine, Applications, EnginePropert
         media: Limits on the images and recordings of prompts.
         **load: How the model is loaded: ``adapter_path``, ``revision``, ``trust_remote_code``,
             ``tokenizer_config``, ``model_config`` and ``lazy`` as in ``mlx_lm.load``, and
-            ``chat_template``, which also applies to a model in memory. ``LoadOptions`` describes
-            them. They do not apply to the draft model.
+            ``chat_template`` and ``wired_memory``, which also apply to a model in memory.
+            ``LoadOptions`` describes them. They do not apply to the draft model.
 
     Raises:
         InvalidOptionError: An argument is invalid, or does not apply to the model.

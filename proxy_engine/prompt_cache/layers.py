@@ -137,6 +137,20 @@ def _max_trimmable_length(layer: Any) -> int:
     return sys.maxsize if layer.is_trimmable() else 0
 
 
+def quantize_cache(cache: list[Any], start: int, group_size: int, bits: int | None) -> None:
+    """Quantize the layers of a cache that have at least ``start`` tokens, as mlx-lm does, in place.
+
+    Args:
+        cache: One entry per layer.
+        start: The number of tokens.
+        group_size: As in ``mx.quantize``.
+        bits: As in ``mx.quantize``; ``None``: nothing is quantized.
+    """
+    for index, layer in enumerate(cache if bits is not None else ()):
+        if hasattr(layer, "to_quantized") and layer.offset >= start:
+            cache[index] = layer.to_quantized(group_size=group_size, bits=bits)
+
+
 def to_mlx_lm(layer: Any) -> Any:
     """Return the cache of mlx-lm that corresponds to an empty cache of mlx-vlm's.
 
