@@ -100,7 +100,7 @@ def _extract(options: argparse.Namespace) -> int:
 def _is_single(options: argparse.Namespace, settings: ExtractionOptions) -> bool:
     """Whether the output is the answer to one text or image, and has no rows."""
     output = settings.output or ""
-    has_rows = settings.resume or settings.columns or settings.quotes or options.html
+    has_rows = settings.resume or options.columns or settings.quotes or options.html
     return not (
         len(options.inputs) > 1
         or any(map(is_directory, options.inputs))

@@ -43,7 +43,7 @@ _REQUESTS = (
 )
 _EXTRACTION = (
     *("text", "instruction", "prefix", "columns", "quotes", "chunk_tokens", "chunk_overlap"),
-    *("output", "resume", "overwrite"),
+    *("retry_cut_short", "output", "resume", "overwrite"),
 )
 _ENGINE = ("batch_size", "draft_model", "num_draft_tokens")
 
@@ -162,6 +162,7 @@ def add_arguments(
     add_flags(group, _SCHEMA)
     add_option_flags(group, ExtractionOptions, "instruction")
     add_option_flags(group, GenerationOptions, *_REQUESTS)
+    add_option_flags(group, ExtractionOptions, "retry_cut_short")
     group = parser.add_argument_group("output")
     names = ("output", "resume", "overwrite", "prefix", "columns", "quotes")
     add_option_flags(group, ExtractionOptions, *names)
@@ -183,7 +184,7 @@ def extraction_options(options: argparse.Namespace) -> ExtractionOptions:
     """Return the options of the extraction. Raises ``InvalidOptionError``."""
     given = given_flags(options, *_EXTRACTION)
     if "columns" in given:
-        given["columns"] = tuple(name.strip() for name in given["columns"].split(","))
+        given["columns"] = tuple(name.strip() for name in given["columns"].split(",") if name)
     return ExtractionOptions.of({"image": "image", **given})
 
 

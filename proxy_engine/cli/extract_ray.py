@@ -7,19 +7,21 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.options import ExtractionOptions
-from ..extraction.progress import is_terminal, showing_bar
+from ..extraction.progress import Advance, ExtractionProgress, is_terminal, showing_bar
 from ..extraction.records import RecordReader
+from ..extraction.run import extraction_of
 from ..integrations.ray import files
 from ..integrations.ray.actors import ActorSettings
 from ..integrations.ray.datasets import actor_settings, engine_arguments
 from ..integrations.ray.run import connected, run_parts
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError
+from .extract_records import problems
 
 _SECONDS_BETWEEN_LINES = 30
 # They change how answers are computed, and not which ones.
@@ -57,7 +59,7 @@ def run_on_ray(
             requests,
         )
     )
-    answers = AnswerFormat.of(response_format, settings.prefix, requests)
+    answers = extraction_of(response_format, settings, requests).answers
     source, output = files.Location.of(options.inputs[0]), files.Location.of(settings.output)
     try:
         found = source.files()
@@ -91,7 +93,7 @@ def run_on_ray(
             num_gpus=options.num_gpus,
         ):
             counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
-            advance(bool(one.failed))
+            advance(bool(one.failed), bool(one.cut_short))
     directory.finish()
     seconds = time.monotonic() - started
     if not options.quiet:
@@ -99,16 +101,17 @@ def run_on_ray(
             f"{counts.rows:,} rows in {seconds:.1f} s: {counts.completion_tokens:,} completion "
             f"tokens ({counts.completion_tokens / seconds:.1f} tokens/s)"
         )
-    if counts.failed:
-        to_stderr(f"proxy-engine: {counts.failed:,} of {counts.rows:,} rows failed")
+    outcome = ExtractionProgress(counts.rows, counts.failed, None, counts.cut_short)
+    if outcome.has_problems:
+        to_stderr(f"proxy-engine: {problems(outcome, 'row')}")
     return 1 if counts.failed else 0
 
 
 @contextlib.contextmanager
-def _progress(options: argparse.Namespace, total: int) -> Iterator[Callable[[bool], None]]:
+def _progress(options: argparse.Namespace, total: int) -> Iterator[Advance]:
     """Show a bar of parts; without a terminal, as in jobs of a cluster, a line from time to time.
 
-    Yields a function to call with each part, and whether rows of it failed.
+    Yields a function to call with each part, whether rows of it failed, and were cut short.
     """
     if options.quiet or is_terminal():
         with showing_bar(total, unit=" parts", is_shown=not options.quiet) as advance:
@@ -116,7 +119,7 @@ def _progress(options: argparse.Namespace, total: int) -> Iterator[Callable[[boo
         return
     done, written = 0, time.monotonic()
 
-    def count(is_failure: bool) -> None:
+    def count(is_failure: bool, is_cut: bool) -> None:
         nonlocal done, written
         done += 1
         if time.monotonic() - written >= _SECONDS_BETWEEN_LINES:

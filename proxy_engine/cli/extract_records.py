@@ -5,23 +5,24 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from tqdm import tqdm
 
+from ..extraction.details import is_limit
 from ..extraction.inputs import Content
 from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Engine, Extraction, Outcome
 from ..extraction.output_file import open_output, written_whole
-from ..extraction.page import head, record_of, section
-from ..extraction.progress import is_terminal, showing_bar
+from ..extraction.page import Page, record_of
+from ..extraction.progress import ExtractionProgress, is_terminal, showing_bar
 from ..extraction.rows import JsonLines, unwritten
 from ..extraction.run import Run
+from ..results.parts import total_usage
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError, writing_to_standard_output
 
@@ -65,9 +66,14 @@ def extract_record(
         engine = stack.enter_context(opened_engine())
         extraction.check_reads(engine, content)
         is_streaming = is_streaming and output is None
-        result = _generate(
-            engine, extraction, content, is_streaming=is_streaming, is_quiet=is_quiet
-        )
+        if is_streaming:
+            # What is written cannot be replaced.
+            given = extraction.request_options(engine)
+            result = _generate(
+                engine, extraction, content, given, is_streaming=True, is_quiet=is_quiet
+            )
+        else:
+            result = _generate_again(engine, extraction, content, is_quiet=is_quiet)
         try:
             text = answers.json_text(result)
         except ValueError as error:
@@ -80,12 +86,31 @@ def extract_record(
                 print("" if is_streaming else text, flush=True)
     if not is_quiet:
         to_stderr(_summary(result.usage))
+    cut = answers.details.cut_short(result)
+    if cut is not None and is_limit(cut):
+        place = cut.pointer or "the whole answer"
+        to_stderr(f"proxy-engine: {cut.reason} cut the answer short at {place}")
+
+
+def _generate_again(
+    engine: InferenceEngine, extraction: Extraction, content: Content, *, is_quiet: bool
+) -> GenerationResult[Any]:
+    """Return the answer to one record; after one that is cut short, that with more tokens."""
+    options = extraction.request_options(engine)
+    result = _generate(engine, extraction, content, options, is_streaming=False, is_quiet=is_quiet)
+    more = extraction.more_tokens(engine, result.cut_short, result.usage)
+    if not more:
+        return result
+    options |= more
+    again = _generate(engine, extraction, content, options, is_streaming=False, is_quiet=is_quiet)
+    return replace(again, usage=total_usage([again.usage, result.usage]))
 
 
 def _generate(
     engine: InferenceEngine,
     extraction: Extraction,
     content: Content,
+    options: Mapping[str, Any],
     *,
     is_streaming: bool,
     is_quiet: bool,
@@ -98,7 +123,7 @@ def _generate(
     events = engine.stream(
         extraction.prompt(None, content),
         response_format=answers.response_format,
-        **cast("OptionOverrides", {**extraction.options, **sources}),
+        **cast("OptionOverrides", {**options, **sources}),
     )
     written = 0
     # Some terminals do not know their height; tqdm would then show nothing.
@@ -142,14 +167,16 @@ def _summary(usage: Usage) -> str:
     )
 
 
-Page = Callable[[Outcome], None]
+_NO_COUNTS = ExtractionProgress(0, 0, None)
+
+AddToPage = Callable[[Outcome], None]
 """Writes the part of the page for an outcome."""
 
 
 @contextlib.contextmanager
 def opened_page(
     path: str | None, extraction: Extraction, *, is_replaced: bool
-) -> Iterator[Page | None]:
+) -> Iterator[AddToPage | None]:
     """Open the page; ``None`` without a path. A run that does not finish leaves no page.
 
     Raises:
@@ -166,14 +193,15 @@ def opened_page(
             file = open(temporary, "w", encoding="utf-8")  # noqa: SIM115 - closed below
         except (OSError, ValueError) as error:
             raise CommandLineError(f"cannot write {path!r}: {error}") from error
-        numbers = count()
+        page = Page()
 
         def add(outcome: Outcome) -> None:
-            file.write(section(next(numbers), record_of(outcome, extraction.quotes(outcome))))
+            file.write(page.section(record_of(outcome, extraction.quotes(outcome))))
 
         with file:
-            file.write(head())
+            file.write(page.head())
             yield add
+            file.write(page.foot())
 
 
 @dataclass
@@ -188,13 +216,11 @@ class RecordsRun:
     """
 
     plan: Run
-    page: Page | None
+    page: AddToPage | None
     resume_command: str
     is_quiet: bool
-    _rows: int = 0
+    _counts: ExtractionProgress = _NO_COUNTS
     _earlier: int = 0
-    _failed: int = 0
-    _cut_short: int = 0
     _prompt_tokens: int = 0
     _completion_tokens: int = 0
     _started: float | None = field(default=None)
@@ -217,11 +243,12 @@ class RecordsRun:
                 contextlib.closing(run.outcomes()) as outcomes,
             ):
                 for outcome in outcomes:
-                    advance(self._take(outcome).error is not None)
+                    outcome = self._take(outcome)
+                    advance(outcome.error is not None, outcome.is_limited)
         except BaseException as error:
             if run.output is None or self._started is None:
                 raise
-            rows = f"{run.output.path!r} has {self._rows} rows"
+            rows = f"{run.output.path!r} has {self._counts.done} rows"
             if isinstance(error, KeyboardInterrupt):
                 message = f"interrupted; {rows}; to continue: {self.resume_command}"
                 raise KeyboardInterrupt(message) from None
@@ -230,28 +257,27 @@ class RecordsRun:
         if self._started is None:
             self._report_earlier("nothing left to do")
         self._report()
-        return self._failed
+        return self._counts.failed
 
     @contextlib.contextmanager
     def _opened_engine(self) -> Iterator[Engine]:
         self._report_earlier("continuing after them")
         with self.plan.opened_engine() as engine:
-            self._earlier = self._rows
+            self._earlier = self._counts.done
             self._started = time.monotonic()
             yield engine
 
     def _report_earlier(self, rest: str) -> None:
         output = self.plan.output
-        if self._rows and output is not None and not self.is_quiet:
-            _say(f"{output.path!r} has {self._rows} rows; {rest}")
+        if self._counts.done and output is not None and not self.is_quiet:
+            _say(f"{output.path!r} has {self._counts.done} rows; {rest}")
 
     def _take(self, outcome: Outcome) -> Outcome:
         """Count a record, write its row and its error, and return its outcome."""
         result, row = outcome.result, ""
         if self.plan.output is None:
             row, outcome = JsonLines(self.plan.extraction.answers).encoded(outcome)
-        self._rows += 1
-        self._failed += outcome.error is not None
+        self._counts = self._counts.after(outcome.error is not None, outcome.is_limited)
         if self.page is not None:
             self.page(outcome)
         if self._started is None:
@@ -259,7 +285,6 @@ class RecordsRun:
         if result is not None:
             self._prompt_tokens += result.usage.prompt_tokens
             self._completion_tokens += result.usage.completion_tokens
-            self._cut_short += result.cut_short is not None
         if self.plan.output is None:
             with writing_to_standard_output(), tqdm.external_write_mode():
                 print(row, flush=True)
@@ -268,21 +293,24 @@ class RecordsRun:
         return outcome
 
     def _report(self) -> None:
-        unit = self.plan.inputs.unit
+        counts, unit = self._counts, self.plan.inputs.unit
         if self._started is not None and not self.is_quiet:
             seconds, tokens = time.monotonic() - self._started, self._completion_tokens
             to_stderr(
-                f"{self._rows - self._earlier} {unit}s in {seconds:.1f} s: {self._prompt_tokens} "
+                f"{counts.done - self._earlier} {unit}s in {seconds:.1f} s: {self._prompt_tokens} "
                 f"prompt tokens, {tokens} completion tokens ({tokens / seconds:.1f} tokens/s)"
             )
-        if self._cut_short:
-            units = f"{self._cut_short} {unit}{'' if self._cut_short == 1 else 's'}"
-            to_stderr(
-                f"proxy-engine: a limit cut {units} short; raise --max-tokens, or bound lists and "
-                "texts in the schema"
-            )
-        if self._failed and self._started is not None:
-            to_stderr(f"proxy-engine: {self._failed} of {self._rows} {unit}s failed")
+        if self._started is not None and counts.has_problems:
+            to_stderr(f"proxy-engine: {problems(counts, unit)}")
+
+
+def problems(counts: ExtractionProgress, unit: str) -> str:
+    """Return the last line of a run in which records failed or answers were cut short."""
+    found = f"{counts.failed:,} of {counts.done:,} {unit}s failed"
+    if counts.cut_short:
+        found += f", {counts.cut_short:,} cut short; "
+        found += "raise --max-tokens, or bound lists and texts in the schema"
+    return found
 
 
 def _say(message: str) -> None:

@@ -31,12 +31,18 @@ _LOAD_FLAGS: dict[str, Flag] = {
         "help": "chat template in place of the model's: a file, or its text in Jinja",
     },
     "trust_remote_code": {
-        "action": "store_true",
+        "action": "store_const",
+        "const": True,
         "help": "run code of the model's files, for its architecture and its tokenizer",
     },
     "distributed": {
-        "action": "store_true",
+        "action": "store_const",
+        "const": True,
         "help": "share the model with the other ranks that mlx.launch has started",
+    },
+    "wired_memory": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "whether macOS keeps the memory of the device resident while models run",
     },
 }
 
@@ -94,8 +100,9 @@ def add_load_flags(parser: argparse._ActionsContainer, *names: str) -> None:
 def given_load_arguments(options: argparse.Namespace) -> LoadArguments:
     """Return the options of loading that flags of :func:`add_load_flags` have set."""
     given = {name: getattr(options, name, None) for name in _LOAD_FLAGS}
-    # `False` is a flag that is not given.
-    return cast("LoadArguments", {name: value for name, value in given.items() if value})
+    return cast(
+        "LoadArguments", {name: value for name, value in given.items() if value is not None}
+    )
 
 
 def add_option_flags(
@@ -103,7 +110,8 @@ def add_option_flags(
 ) -> None:
     """Add a flag for each of some options of a model, such as ``--max-tokens N``.
 
-    A flag accepts the named values of its option only; that of a Boolean has no value.
+    A flag accepts the named values of its option only; that of a Boolean has no value, and of one
+    that is on by default a negation.
     """
     for name in names:
         field = model.model_fields[name]
@@ -112,6 +120,8 @@ def add_option_flags(
         shape: Flag = {"choices": texts} if texts else {"metavar": name.rpartition("_")[2].upper()}
         if bool in kinds:
             shape = {"action": "store_const", "const": True}
+            if field.default is True:
+                shape = {"action": argparse.BooleanOptionalAction}
         elif int in kinds or float in kinds:
             shape = (
                 {"type": int, "metavar": "N"} if int in kinds else {"type": float, "metavar": "X"}
@@ -140,7 +150,12 @@ def in_flags(message: str, names: Iterable[str]) -> str:
         words = [as_flag(match["name"]), *([value] if value else [])]
         return " ".join(word for word in words if word != "True")
 
-    known = "|".join(sorted(names, key=len, reverse=True))
+    names = sorted(names, key=len, reverse=True)
+    if not names:
+        return message
+    known = "|".join(names)
     message = re.sub(rf"\b(?P<name>{known})=(?P<value>'[^']*'|\w*)", flag, message)
     compound = "|".join(name for name in names if "_" in name)
+    if not compound:
+        return message
     return re.sub(rf"(?<![\w'-])(?P<name>{compound})(?P<value>)(?![\w'])", flag, message)

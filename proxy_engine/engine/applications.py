@@ -80,11 +80,15 @@ class Applications:
                 prompt is the text alone, as :meth:`generate` takes it.
             prefix: Text before the names of the result's columns, where the records have fields of
                 the same names.
-            columns: Further columns of frames and output files: ``"tokens"`` (``prompt_tokens`` and
-                ``completion_tokens``), ``"cut_short"`` (``cut_short``, why an answer ended early,
-                and ``cut_short_at``, the JSON Pointer of the value) and ``"confidence"``
+            columns: Columns of frames and output files about the answers: ``"cut_short"``, the
+                default (``cut_short``, why an answer ended early, and ``cut_short_at``, the JSON
+                Pointer of the value; rows of JSON Lines have them only then), ``"tokens"``
+                (``prompt_tokens`` and ``completion_tokens``) and ``"confidence"``
                 (``<property>_confidence`` for each property; the options ``exact_choices`` and
                 ``confidence`` are then on by default). ``confidence=True`` adds the last one.
+            retry_cut_short: Whether a record whose answer ``max_tokens`` cuts short is tried once
+                more with twice as many tokens. Without ``max_tokens``, here and in the options of
+                the engine, an answer ends with the context at the latest.
             quotes: Whether the model copies the words of the text that state a property after it
                 has written the property. The quotes are in ``record.quotes``, at the pointers of
                 the properties, and in columns ``<property>_quote``; the values are without them.

@@ -19,8 +19,9 @@ from state_machines import Vocabulary
 from ..answers.compile_queue import CompileQueue
 from ..checks import short_repr
 from ..conversation.prompts import Prompt
+from ..conversation.tool_format_detection import DetectedFormat
 from ..errors import InvalidOptionError
-from ..generation.wired_memory import model_bytes, wired_memory
+from ..generation.wired_memory import leave_unwired, model_bytes, wired_memory
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, load_model, share_model
@@ -88,7 +89,10 @@ class EngineCore:
         drafting = None if options.draft_model is None else _drafting()
         if drafting is not None:
             drafting.check_source(options.draft_model, model)
+        if not load_options.wired_memory:
+            leave_unwired()
         self.worker = worker
+        self.is_distributed = load_options.distributed
         self.media = options.media or MediaOptions()
         started = time.perf_counter()
         self.loaded = loaded = _loaded(worker, model, tokenizer, options.on_progress, load_options)
@@ -244,8 +248,11 @@ class EngineProperties:
 
     @property
     def tokenizer(self) -> TokenizerWrapper:
-        """The model's tokenizer."""
-        return self._core.loaded.tokenizer
+        """The model's tokenizer, as mlx-lm loads it."""
+        tokenizer: Any = self._core.loaded.tokenizer
+        # A cached tokenizer loads it with transformers.
+        wrapper: TokenizerWrapper = getattr(tokenizer, "wrapper", tokenizer)
+        return wrapper
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -266,6 +273,11 @@ class EngineProperties:
     def hidden_size(self) -> int | None:
         """The width of the model's hidden states; ``None`` if unknown."""
         return self._core.loaded.hidden_size
+
+    @property
+    def tool_format(self) -> DetectedFormat:
+        """The format of the model's tool calls and reasoning, and how it is known."""
+        return self._core.preparation.detected
 
     @property
     def options(self) -> GenerationOptions:
@@ -323,8 +335,9 @@ def _loaded(
         wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
     except AttributeError as error:
         raise InvalidOptionError(
-            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}: {error}",
+            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}",
             option="tokenizer",
+            hint="mlx_lm.load returns the model and its tokenizer.",
         ) from error
     if options.chat_template is not None:
         wrapper = with_chat_template(wrapper, options.chat_template)

@@ -15,6 +15,7 @@ from state_machines.quotes import source_names
 from ..errors import InvalidOptionError, OutputValidationError
 from ..results.parts import Quotation, total_usage
 from .answer_format import AnswerFormat
+from .details import is_limit
 from .field_quotes import QuotedList, QuotedObject
 from .json_values import join_members, pointer_of, split_items, split_members
 from .schemas import ANNOTATIONS, INPUT, definition, keywords_beside_references, with_definitions
@@ -165,7 +166,8 @@ class ItemList:
             for index, item in enumerate(items)
             for quote in item.quotes
         )
-        cut = next((result.cut_short for result in results if result.cut_short is not None), None)
+        cuts = [result.cut_short for result in results if result.cut_short is not None]
+        cut = next(filter(is_limit, cuts), next(iter(cuts), None))
         return replace(
             results[0],
             text=text,

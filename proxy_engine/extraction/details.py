@@ -1,13 +1,14 @@
-"""Opt-in columns about how an answer was generated: tokens, truncation, confidence."""
+"""Columns about how an answer was generated: truncation, tokens, confidence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..checks import short_repr
 from ..errors import InvalidOptionError
+from ..results.parts import CutShort
 from .field_quotes import FieldQuotes
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ property ``<property>_confidence``.
 """
 
 DetailType: TypeAlias = Literal["integer", "number", "string"]
+DEFAULT_COLUMNS: tuple[DetailColumns, ...] = ("cut_short",)
+"""The columns of an extraction that names none."""
+
+_CUT_SHORT = ("cut_short", "cut_short_at")
 _NUMBER: DetailType = "number"
 _TEXT: DetailType = "string"
 
@@ -86,19 +91,39 @@ class Details:
             pointers = {f"{name}_confidence": pointer for name, pointer in properties.items()}
             types |= dict.fromkeys(pointers, _NUMBER)
         if "cut_short" in columns:
-            types |= {prefix + name: "string" for name in ("cut_short", "cut_short_at")}
+            types |= {prefix + name: _TEXT for name in _CUT_SHORT}
         if "tokens" in columns:
             types |= {prefix + name: "integer" for name in ("prompt_tokens", "completion_tokens")}
         return cls(types, pointers, prefix, quoted, quotes)
 
+    def cut_short(self, result: GenerationResult[Any]) -> CutShort | None:
+        """Return what cut an answer short, with the pointer in the answer."""
+        cut = result.cut_short
+        return None if cut is None else replace(cut, pointer=self._in_answer(cut.pointer))
+
+    def earlier_cut(self, cells: Mapping[str, Any]) -> CutShort | None:
+        """Return the same of an answer of an earlier run, if there are columns of it."""
+        reason, pointer = (cells.get(self.prefix + name) for name in _CUT_SHORT)
+        return None if reason is None else CutShort(pointer or "", reason)
+
+    def members(self, cells: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns of an answer that a row of JSON Lines has.
+
+        As an error, what cut an answer short is a member of its row alone.
+        """
+        absent = {self.prefix + name for name in _CUT_SHORT}
+        return {
+            name: cell for name, cell in cells.items() if cell is not None or name not in absent
+        }
+
     def cells(self, result: GenerationResult[Any]) -> dict[str, Any]:
         """Return the columns of an answer."""
         confidences = result.confidences() if self.pointers else {}
-        cut, usage = result.cut_short, result.usage
+        cut, usage = self.cut_short(result), result.usage
         quotes = {} if self.quotes is None else self.quotes.cells(result.text, self.quoted)
         cells = {
             "cut_short": None if cut is None else cut.reason,
-            "cut_short_at": None if cut is None else self._in_answer(cut.pointer),
+            "cut_short_at": None if cut is None else cut.pointer,
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
         }
@@ -112,3 +137,8 @@ class Details:
 
 
 NO_DETAILS = Details()
+
+
+def is_limit(cut: CutShort | None) -> bool:
+    """Whether a limit cut an answer short, rather than a value that repeated itself."""
+    return cut is not None and cut.reason != "repetition"

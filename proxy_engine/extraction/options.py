@@ -11,7 +11,7 @@ from pydantic import Field
 from ..checks import OptionModel, argument_names
 from ..errors import InvalidOptionError
 from ..options.overrides import OptionOverrides
-from .details import DetailColumns
+from .details import DEFAULT_COLUMNS, DetailColumns
 from .progress import Progress
 from .records import Field as RecordField
 from .records import Instruction
@@ -25,6 +25,7 @@ class ExtractionArguments(OptionOverrides, total=False):
     instruction: Instruction | None
     prefix: str
     columns: Sequence[DetailColumns]
+    retry_cut_short: bool
     quotes: bool
     chunk_tokens: int | None
     chunk_overlap: int | None
@@ -52,8 +53,10 @@ class ExtractionOptions(OptionModel):
     schema."""
     prefix: str = ""
     """Text before the names of the result's columns, where the input has the same names."""
-    columns: Any = ()
-    """Further columns: `tokens`, `cut_short`, `confidence`."""
+    columns: Any = DEFAULT_COLUMNS
+    """Columns about the answers: `cut_short`, `tokens`, `confidence`. Default: `cut_short`."""
+    retry_cut_short: bool = True
+    """Try an answer that `max_tokens` cuts short once more, with twice as many tokens."""
     quotes: bool = False
     """Quote the words of the text that state each property, in further columns."""
     chunk_tokens: int | None = Field(default=None, ge=1)

@@ -7,15 +7,18 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from state_machines.errors import ProxyError
 
-from ..errors import EngineClosedError, InvalidOptionError, PromptError
+from ..errors import EngineClosedError, InvalidOptionError, OutputValidationError, PromptError
+from ..options.values import MAX_COUNT
+from ..results.parts import total_usage
 from ..results.streams import BatchRequest
 from ..runtime.extras import is_installed
 from .answer_format import AnswerFormat
 from .chunks import Chunks, Piece
+from .details import is_limit
 from .inputs import Content, Inputs, Item
 from .records import Instruction, write_prompt
 from .schemas import INPUT
@@ -23,9 +26,10 @@ from .schemas import INPUT
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
     from ..options.generation import GenerationOptions
+    from ..options.overrides import OptionOverrides
     from ..results.generation import GenerationResult
-    from ..results.parts import Quotation
-    from ..results.streams import BatchStream
+    from ..results.parts import CutShort, Quotation, Usage
+    from ..results.streams import BatchItem, BatchStream
 
 # The running requests wait this long for a further record to join the batch.
 _ITEM_SECONDS = 0.05
@@ -38,6 +42,9 @@ class Engine(Protocol):
 
     @property
     def options(self) -> GenerationOptions: ...
+
+    @property
+    def context_length(self) -> int | None: ...
 
     @property
     def count_tokens(self) -> Callable[..., int]: ...
@@ -99,6 +106,19 @@ class Outcome:
             return self.answers.details.cells(self.result)
         return {} if self.earlier is None else self.earlier[1]
 
+    @cached_property
+    def cut_short(self) -> CutShort | None:
+        """What cut the answer short, with the pointer in it; of an earlier run by its columns."""
+        details = self.answers.details
+        if self.result is not None:
+            return details.cut_short(self.result)
+        return details.earlier_cut(self.details)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit cut the answer short."""
+        return is_limit(self.cut_short)
+
     def value(self) -> Any:
         """Return the parsed answer; ``None`` for an error.
 
@@ -131,15 +151,15 @@ class _Pending:
         self._item = item
         self._text = text
         self._pieces = pieces
-        self._results: list[GenerationResult[Any]] = []
-        self._errors: list[Exception] = []
+        self._results: dict[int, GenerationResult[Any]] = {}
+        self._errors: dict[int, Exception] = {}
 
-    def take(self, result: GenerationResult[Any] | None, error: Exception | None) -> None:
-        """Take the answer to a piece, or its error."""
-        if result is not None:
-            self._results.append(result)
-        if error is not None:
-            self._errors.append(error)
+    def take(self, piece: int, answer: GenerationResult[Any] | Exception) -> None:
+        """Take the answer to the piece of an index, or its error."""
+        if isinstance(answer, Exception):
+            self._errors[piece] = answer
+        else:
+            self._results[piece] = answer
 
     @property
     def is_complete(self) -> bool:
@@ -147,16 +167,36 @@ class _Pending:
 
     def outcome(self, extraction: Extraction) -> Outcome:
         """Return the outcome. The first error of a piece is that of the record."""
-        error = self.error or next(iter(self._errors), None)
+        error = self.error or next((self._errors[piece] for piece in sorted(self._errors)), None)
         result = None
         if error is None:
-            result, chunks = self._results[0], extraction.chunks
+            results = [self._results[piece] for piece in range(len(self._pieces))]
+            result, chunks = results[0], extraction.chunks
             try:
                 if chunks is not None:
-                    result = chunks.items.merge(self._text, self._pieces, self._results)
+                    result = chunks.items.merge(self._text, self._pieces, results)
             except ValueError as refused:
                 error, result = refused, None
         return Outcome(self._item, extraction.answers, result, error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The request for a piece of a record.
+
+    Attributes:
+        record: The record.
+        piece: The index of the piece.
+        prompt: The prompt.
+        options: The options that other requests do not have.
+        earlier: Token counts and times of the first attempt, which was cut short.
+    """
+
+    record: _Pending
+    piece: int
+    prompt: Prompt
+    options: Mapping[str, Any]
+    earlier: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +209,8 @@ class Extraction:
         options: The options of the requests.
         chunks: How long texts are divided; ``None``: not at all.
         model_hint: How to name a model that reads images, as a sentence.
+        retry_cut_short: Whether a request whose answer ``max_tokens`` cuts short is tried once more
+            with twice as many.
     """
 
     answers: AnswerFormat
@@ -176,6 +218,38 @@ class Extraction:
     options: Mapping[str, Any] = field(default_factory=dict)
     chunks: Chunks | None = None
     model_hint: str = "Load a multimodal model."
+    retry_cut_short: bool = True
+
+    def request_options(self, engine: Engine) -> dict[str, Any]:
+        """Return the options of all requests.
+
+        Without ``max_tokens`` in the options and those of the engine, the context is the limit.
+        """
+        options = dict(self.options)
+        is_given = "max_tokens" in options or "max_tokens" in engine.options.model_fields_set
+        if not is_given and engine.context_length is not None:
+            options["max_tokens"] = None
+        return options
+
+    def more_tokens(self, engine: Engine, cut: CutShort | None, usage: Usage) -> dict[str, Any]:
+        """Return options with twice the tokens for an answer that was cut short.
+
+        They are empty for other answers, and where tokens do not help: the context is full, or the
+        time is over.
+
+        Args:
+            engine: The engine.
+            cut: What cut the answer short.
+            usage: The tokens of the answer.
+        """
+        if not self.retry_cut_short or cut is None or cut.reason != "max_tokens":
+            return {}
+        options = engine.options.override(cast("OptionOverrides", self.request_options(engine)))
+        limit, context = options.max_tokens, engine.context_length
+        prompt_tokens = usage.prompt_tokens // (1 + usage.retries)
+        if limit is None or (context is not None and prompt_tokens + limit >= context):
+            return {}
+        return {"max_tokens": min(2 * limit, MAX_COUNT)}
 
     def outcomes(
         self, engine: Engine, inputs: Inputs, admit: Callable[[Mapping[str, Any]], None]
@@ -194,23 +268,45 @@ class Extraction:
             PromptError: A record has images, and the model reads none.
             ProxyError: An error that does not come from a record, such as ``EngineClosedError``.
         """
-        while inputs.peek() is not None:
-            pending: deque[_Pending] = deque()
+        pending: deque[_Pending] = deque()
+        again: deque[_Request] = deque()
+        options = self.request_options(engine)
+        while pending or inputs.peek() is not None:
+            running: deque[_Request] = deque()
+            requests = self._requests(engine, inputs, admit, pending, again)
             items = engine.iter_batch(
-                self._requests(engine, inputs, admit, pending),
+                _queued(requests, running),
                 response_format=self.answers.response_format,
                 ordered=True,
-                **self.options,
+                **options,
             )
             with contextlib.closing(items):
                 for item in items:
-                    while pending[0].error is not None:
-                        yield pending.popleft().outcome(self)
-                    pending[0].take(item.result, _error_of_record(item.error))
-                    if pending[0].is_complete:
-                        yield pending.popleft().outcome(self)
-            for record in pending:
-                yield record.outcome(self)
+                    yield from self._complete(pending)
+                    self._take(engine, running.popleft(), item, again)
+                    yield from self._complete(pending)
+            yield from self._complete(pending)
+
+    def _complete(self, pending: deque[_Pending]) -> Iterator[Outcome]:
+        """Yield the outcomes of the first records, as far as they are known."""
+        while pending and pending[0].is_complete:
+            yield pending.popleft().outcome(self)
+
+    def _take(
+        self, engine: Engine, request: _Request, item: BatchItem[Any], again: deque[_Request]
+    ) -> None:
+        """Take an answer, or append its request to ``again``."""
+        result, error = item.result, _error_of_record(item.error)
+        cut = _rejected_cut(error) if result is None else (result.cut_short, result.usage)
+        if cut is not None and request.earlier is None:
+            options = self.more_tokens(engine, *cut)
+            if options:
+                options = {**request.options, **options}
+                again.append(replace(request, options=options, earlier=cut[1]))
+                return
+        if result is not None and request.earlier is not None:
+            result = replace(result, usage=total_usage([result.usage, request.earlier]))
+        request.record.take(request.piece, cast("Any", error if result is None else result))
 
     def _requests(
         self,
@@ -218,10 +314,19 @@ class Extraction:
         inputs: Inputs,
         admit: Callable[[Mapping[str, Any]], None],
         pending: deque[_Pending],
-    ) -> Iterator[Prompt | BatchRequest]:
-        """Yield the requests of the valid records, and append every record to ``pending``."""
+        again: deque[_Request],
+    ) -> Iterator[_Request]:
+        """Yield the requests of the valid records, and append every record to ``pending``.
+
+        Those of ``again`` come first.
+        """
         invalid = 0
-        while invalid < _MAX_INVALID_ITEMS and (not pending or inputs.is_ready(_ITEM_SECONDS)):
+        while True:
+            while again:
+                yield again.popleft()
+            is_full = invalid == _MAX_INVALID_ITEMS
+            if is_full or (pending and not inputs.is_ready(_ITEM_SECONDS)):
+                return
             item = next(inputs, None)
             if item is None:
                 return
@@ -236,8 +341,10 @@ class Extraction:
                 pending.append(_Pending(item, error=error))
             else:
                 self.check_reads(engine, content)
-                pending.append(_Pending(item, content.text, pieces))
-                yield from map(self._request, prompts, contents)
+                record = _Pending(item, content.text, pieces)
+                pending.append(record)
+                for piece, prompt in enumerate(prompts):
+                    yield _Request(record, piece, prompt, self._sources(contents[piece]))
 
     def _pieces(self, engine: Engine, content: Content) -> Sequence[Piece]:
         if self.chunks is None or content.images:
@@ -247,10 +354,8 @@ class Extraction:
             content.text, lambda text: len(encode(text, add_special_tokens=False))
         )
 
-    def _request(self, prompt: Prompt, content: Content) -> Prompt | BatchRequest:
-        if not self.answers.quotes_input:
-            return prompt
-        return BatchRequest(prompt, options={"sources": self.sources(content)})
+    def _sources(self, content: Content) -> Mapping[str, Any]:
+        return {"sources": self.sources(content)} if self.answers.quotes_input else {}
 
     def prompt(self, record: Any, content: Content) -> Prompt:
         """Return the prompt of a record.
@@ -290,6 +395,23 @@ class Extraction:
         if not is_installed("vision"):
             hint = f"{hint[:-1]}, and install 'proxy-engine[vision]'."
         raise PromptError(f"the model {engine.model_name!r} does not read images", hint=hint)
+
+
+def _queued(
+    requests: Iterator[_Request], running: deque[_Request]
+) -> Iterator[Prompt | BatchRequest]:
+    """Yield requests as the engine takes them, and append them to ``running``."""
+    for request in requests:
+        running.append(request)
+        options = cast("OptionOverrides", request.options)
+        yield BatchRequest(request.prompt, options=options) if options else request.prompt
+
+
+def _rejected_cut(error: Exception | None) -> tuple[CutShort | None, Usage] | None:
+    """Return what cut an answer short that a validator rejects, and its tokens."""
+    if not isinstance(error, OutputValidationError) or not error.attempts:
+        return None
+    return error.attempts[-1].cut_short, error.attempts[-1].usage
 
 
 def check_one_answer(options: GenerationOptions) -> None:

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment
 
+from .details import is_limit
 from .json_values import in_utf8, pointer_of
+from .progress import ExtractionProgress
 from .rows import error_text, unwritten
 from .schemas import INPUT
 
 if TYPE_CHECKING:
-    from ..results.parts import Quotation
+    from ..results.parts import CutShort, Quotation
     from .outcomes import Outcome
 
 _COLORS = 6
@@ -39,6 +41,7 @@ class PageRecord:
         quotes: The quotes of the answer.
         error: Why it failed.
         has_field_quotes: Whether quotes state properties. Others are strings of the answer.
+        cut_short: What cut the answer short.
     """
 
     label: str
@@ -47,6 +50,7 @@ class PageRecord:
     quotes: Sequence[Quotation] = ()
     error: str = ""
     has_field_quotes: bool = False
+    cut_short: CutShort | None = None
 
 
 class _Mark(NamedTuple):
@@ -70,14 +74,43 @@ def record_of(outcome: Outcome, quotes: Sequence[Quotation]) -> PageRecord:
     except ValueError as error:
         refused = error_text(unwritten(error, outcome.answer))
         return PageRecord(outcome.item.label, text, error=refused)
-    return PageRecord(outcome.item.label, text, answer, quotes, has_field_quotes=has_field_quotes)
+    return PageRecord(
+        outcome.item.label,
+        text,
+        answer,
+        quotes,
+        has_field_quotes=has_field_quotes,
+        cut_short=outcome.cut_short,
+    )
+
+
+class Page:
+    """The parts of the page: :meth:`head`, a :meth:`section` for each record, :meth:`foot`."""
+
+    def __init__(self) -> None:
+        self._counts = ExtractionProgress(0, 0, None)
+
+    def head(self) -> str:
+        """Return the beginning."""
+        return str(_template().head())
+
+    def section(self, record: PageRecord) -> str:
+        """Return the part for a record."""
+        number, is_failure = self._counts.done, record.answer is None
+        self._counts = self._counts.after(is_failure, is_limit(record.cut_short))
+        return _section(number, record)
+
+    def foot(self) -> str:
+        """Return the end: the counts of records, which are shown at the top."""
+        return str(_template().foot(f"{self._counts.done:,} records, {self._counts.problems}"))
 
 
 def page(records: Iterable[PageRecord]) -> Iterator[str]:
     """Yield the parts of the page."""
-    yield head()
-    for number, record in enumerate(records):
-        yield section(number, record)
+    parts = Page()
+    yield parts.head()
+    yield from map(parts.section, records)
+    yield parts.foot()
 
 
 @cache
@@ -92,12 +125,7 @@ def _printable(value: Any) -> Any:
     return in_utf8(value.replace("\0", "\ufffd")) if type(value) is str else value
 
 
-def head() -> str:
-    """Return the beginning of the page."""
-    return str(_template().head())
-
-
-def section(number: int, record: PageRecord) -> str:
+def _section(number: int, record: PageRecord) -> str:
     """Return the part of the page for a record.
 
     Args:
@@ -123,8 +151,17 @@ def section(number: int, record: PageRecord) -> str:
         quote.pointer: _Mark(f"k{kinds[_kind(quote)]}", f"r{number}-{index}")
         for index, quote in enumerate(quotes)
     }
-    runs, answer = _runs(record.text, quotes, marks), _json(value, "", "\n", marks)
+    runs = _runs(record.text, quotes, marks)
+    answer = _json(value, "", "\n", _with_cut(marks, record.cut_short))
     return str(_template().section(record, len(quotes), runs, answer))
+
+
+def _with_cut(marks: dict[str, _Mark], cut: CutShort | None) -> dict[str, _Mark]:
+    """Return marks with that of the value that was cut short."""
+    if cut is None:
+        return marks
+    known = marks.get(cut.pointer, _Mark("", ""))
+    return {**marks, cut.pointer: _Mark(f"{known.classes} cut".strip(), known.id)}
 
 
 def _runs(
@@ -157,8 +194,9 @@ def _json(
     value: Any, pointer: str, indent: str, marks: dict[str, _Mark]
 ) -> Iterator[tuple[str, str, str]]:
     """Yield a JSON value in texts, each with the classes of its mark and the id of its quote."""
+    mark = marks.get(pointer, _Mark("", ""))
     if not isinstance(value, dict | list) or not value:
-        yield json.dumps(value, ensure_ascii=False), *marks.get(pointer, _Mark("", ""))
+        yield json.dumps(value, ensure_ascii=False), *mark
         return
     is_object = isinstance(value, dict)
     has_nested = any(isinstance(member, dict | list) for _, member in _members(value))
@@ -168,7 +206,8 @@ def _json(
         label = f"{json.dumps(name, ensure_ascii=False)}: " if is_object else ""
         yield f"{',' if number else ''}{space}{label}", "", ""
         yield from _json(member, pointer + pointer_of(name), f"{indent}  ", marks)
-    yield (indent if has_nested else "") + ("}" if is_object else "]"), "", ""
+    # The end of an object or array that was cut short has its mark.
+    yield (indent if has_nested else "") + ("}" if is_object else "]"), *mark._replace(id="")
 
 
 def _strings(value: Any, pointer: str) -> Iterator[tuple[str, str]]:

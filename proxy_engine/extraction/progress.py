@@ -22,20 +22,41 @@ class ExtractionProgress(NamedTuple):
         done: Records with a result or an error.
         failed: Those of them with an error.
         total: All records; ``None`` if unknown.
+        cut_short: Records whose answer a limit cut short.
     """
 
     done: int
     failed: int
     total: int | None
+    cut_short: int = 0
 
+    def after(self, is_failure: bool, is_cut: bool) -> ExtractionProgress:
+        """Return the counts after a further record."""
+        return ExtractionProgress(
+            self.done + 1, self.failed + is_failure, self.total, self.cut_short + is_cut
+        )
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether a record failed, or an answer was cut short."""
+        return bool(self.failed or self.cut_short)
+
+    @property
+    def problems(self) -> str:
+        """The failed records and the answers that were cut short, in words."""
+        return f"{self.failed:,} failed, {self.cut_short:,} cut short"
+
+
+Advance: TypeAlias = Callable[[bool, bool], None]
+"""Called with each record: whether it failed, and whether a limit cut its answer short."""
 
 Progress: TypeAlias = bool | Callable[[ExtractionProgress], object] | None
 """Whether to show a bar, or a function of the counts. ``None``: a bar on a terminal or notebook."""
 
 
 @contextmanager
-def showing(progress: Progress, total: int | None) -> Iterator[Callable[[bool], None]]:
-    """Show progress; yields a function to call with each record, and whether it failed."""
+def showing(progress: Progress, total: int | None) -> Iterator[Advance]:
+    """Show progress; yields a function to call with each record."""
     if callable(progress):
         yield _counting(progress, total)
     elif progress is not False and _in_notebook():
@@ -49,9 +70,7 @@ def showing(progress: Progress, total: int | None) -> Iterator[Callable[[bool], 
 
 
 @contextmanager
-def showing_bar(
-    total: int | None, *, unit: str, is_shown: bool
-) -> Iterator[Callable[[bool], None]]:
+def showing_bar(total: int | None, *, unit: str, is_shown: bool) -> Iterator[Advance]:
     """Show a bar on standard error; yields a function as :func:`showing` does.
 
     Args:
@@ -59,13 +78,13 @@ def showing_bar(
         unit: The noun for a record.
         is_shown: Whether to show it.
     """
-    failed = 0
+    counts = ExtractionProgress(0, 0, total)
 
-    def advance(is_failure: bool) -> None:
-        nonlocal failed
-        failed += is_failure
-        if is_failure:
-            bar.set_postfix(failed=failed, refresh=False)
+    def advance(is_failure: bool, is_cut: bool) -> None:
+        nonlocal counts
+        counts = counts.after(is_failure, is_cut)
+        if is_failure or is_cut:
+            bar.set_postfix_str(counts.problems, refresh=False)
         bar.update()
 
     # Some terminals do not know their height; tqdm would then show nothing.
@@ -78,14 +97,12 @@ def is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _counting(
-    progress: Callable[[ExtractionProgress], object], total: int | None
-) -> Callable[[bool], None]:
+def _counting(progress: Callable[[ExtractionProgress], object], total: int | None) -> Advance:
     counts = ExtractionProgress(0, 0, total)
 
-    def advance(is_failure: bool) -> None:
+    def advance(is_failure: bool, is_cut: bool) -> None:
         nonlocal counts
-        counts = ExtractionProgress(counts.done + 1, counts.failed + is_failure, total)
+        counts = counts.after(is_failure, is_cut)
         progress(counts)
 
     return advance
@@ -108,11 +125,11 @@ class _NotebookBar:
 
     def end(self) -> None:
         """Show the counts so far."""
-        done, failed, total = self._counts
+        done, _, total, _ = self._counts
         self._updated = perf_counter()
         value = "" if total is None else f' value="{done}" max="{max(total, 1)}"'
         text = f"{done:,}{'' if total is None else f' of {total:,}'} records"
-        text += f", {failed:,} failed" if failed else ""
+        text += f", {self._counts.problems}" if self._counts.has_problems else ""
         text += f", {self._updated - self._begun:.0f} s"
         bundle = {"text/html": f"<progress{value}></progress> {text}", "text/plain": text}
         show = self._handle.update if self._is_displayed else self._handle.display

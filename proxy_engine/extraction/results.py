@@ -7,24 +7,32 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from ..checks import summary
 from ..errors import EarlierRunError
 from ..results.streams import Stream
 from .answer_format import ERROR, AnswerFormat
+from .details import is_limit
 from .json_values import encode, is_missing, jsonable
 from .page import PageRecord, page
+from .progress import ExtractionProgress
 from .records import RecordReader
 from .rows import error_text, unwritten
 from .tables import Frame, make_frame
 
 if TYPE_CHECKING:
-    from ..results.parts import Quotation, Usage
+    from ..results.parts import CutShort, Quotation, Usage
     from .outcomes import Extraction, Outcome
 
 T = TypeVar("T")
 
 _SHOWN_ROWS = 20
-_SHOWN_CHARS = 80
+_SHOWN_CHARS = 300
+_SHOWN_LINES = 10
+_LINE_CHARS = 100
 _CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0"
+# No value takes more than its share of the table.
+_VALUE = "max-height:4.5em;max-width:20em;overflow:auto;overflow-wrap:anywhere;white-space:pre-line"
+_CUT = "background:rgba(230,160,0,0.18)"
 _DIM = "opacity:0.65;font-size:85%"
 
 
@@ -43,6 +51,8 @@ class ExtractedRecord(Generic[T]):
             ``GenerationResult.quotes``; with ``quotes=True`` also the quote of each property, at
             the property's pointer.
         details: The columns that ``columns=`` and ``quotes=`` have added, by name.
+        cut_short: What cut the value short, as ``GenerationResult.cut_short``. Of an earlier run it
+            is known by the columns ``cut_short``.
     """
 
     index: int
@@ -52,6 +62,17 @@ class ExtractedRecord(Generic[T]):
     usage: Usage | None = None
     quotes: tuple[Quotation, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    cut_short: CutShort | None = None
+
+    def __str__(self) -> str:
+        """Return the value as JSON, or the error."""
+        if self.error is not None:
+            return error_text(self.error)
+        return encode(jsonable(self.value))
+
+    def __repr__(self) -> str:
+        cut = None if self.cut_short is None else str(self.cut_short)
+        return summary(self, str(self), index=self.index, cut_short=cut)
 
 
 def record_of(outcome: Outcome, extraction: Extraction) -> ExtractedRecord[Any]:
@@ -64,7 +85,8 @@ def record_of(outcome: Outcome, extraction: Extraction) -> ExtractedRecord[Any]:
         error = EarlierRunError(str(refused), type=type(refused).__name__)
     usage = None if outcome.result is None else outcome.result.usage
     quotes = extraction.quotes(outcome)
-    return ExtractedRecord(item.index, item.record, value, error, usage, quotes, outcome.details)
+    details, cut = outcome.details, None if error is not None else outcome.cut_short
+    return ExtractedRecord(item.index, item.record, value, error, usage, quotes, details, cut)
 
 
 class ExtractionStream(Stream[ExtractedRecord[T]], Generic[T]):
@@ -123,6 +145,15 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
         """The errors by the index of their records."""
         return {one.index: one.error for one in self._records if one.error is not None}
 
+    @property
+    def cut_short(self) -> dict[int, CutShort]:
+        """The limits that cut answers short, by the index of their records."""
+        return {
+            one.index: one.cut_short
+            for one in self._records
+            if one.cut_short is not None and is_limit(one.cut_short)
+        }
+
     def to_frame(self) -> Any:
         """Return a frame of the library of the input; of pandas if the input is no frame.
 
@@ -180,7 +211,14 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             answer = self._answers.written(one.value)
         except ValueError as error:
             return PageRecord(label, text, error=error_text(unwritten(error, "")))
-        return PageRecord(label, text, answer, one.quotes, has_field_quotes=has_field_quotes)
+        return PageRecord(
+            label,
+            text,
+            answer,
+            one.quotes,
+            has_field_quotes=has_field_quotes,
+            cut_short=one.cut_short,
+        )
 
     def _to(self, library: str) -> Any:
         frame = self._frame
@@ -214,8 +252,24 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             columns[name] = [one.details.get(name) for one in self._records]
         return {**columns, self._answers.prefix + ERROR: errors}
 
+    def __str__(self) -> str:
+        """Return the first records, one in a line, and the counts."""
+        lines = [
+            f"{one.index}: {_cut(' '.join(str(one).split()), _LINE_CHARS)}"
+            + (f" (cut short by {one.cut_short})" if one.cut_short is not None else "")
+            for one in self._records[:_SHOWN_LINES]
+        ]
+        if len(self) > _SHOWN_LINES:
+            lines.append("…")
+        return "\n".join([*lines, self._counts()])
+
     def __repr__(self) -> str:
-        return f"<ExtractionResults: {len(self)} records, {len(self.errors)} failed>"
+        return f"<ExtractionResults: {self._counts()}>"
+
+    def _counts(self) -> str:
+        """Return the counts in words."""
+        counts = ExtractionProgress(len(self), len(self.errors), len(self), len(self.cut_short))
+        return f"{len(self):,} records, {counts.problems}"
 
     def _repr_html_(self) -> str:
         """Return a table of the first records for a notebook."""
@@ -224,11 +278,8 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
         )
         columns = {**shown._fields(), **shown._added()}
         head = "".join(f'<th style="{_CELL}">{escape(name)}</th>' for name in columns)
-        rows = "".join(
-            "<tr>" + "".join(f'<td style="{_CELL}">{_html(cell)}</td>' for cell in row) + "</tr>"
-            for row in zip(*columns.values(), strict=True)
-        )
-        caption = f"{len(self):,} records, {len(self.errors):,} failed"
+        rows = "".join(map(_row, shown, zip(*columns.values(), strict=True)))
+        caption = self._counts()
         if len(self) > _SHOWN_ROWS:
             caption += f"; the first {_SHOWN_ROWS} are shown"
         return (
@@ -247,6 +298,36 @@ def _cell(value: Any) -> Any:
     return jsonable(value)
 
 
-def _html(value: Any) -> str:
-    text = "" if value is None else value if isinstance(value, str) else encode(jsonable(value))
-    return escape(text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…")
+def _row(record: ExtractedRecord[Any], values: Sequence[Any]) -> str:
+    """Return a row of the table. A record that a limit cut short has a mark."""
+    cells = [f'<div style="{_VALUE}">{escape(_shown(value))}</div>' for value in values]
+    style, cut = "", record.cut_short
+    if cut is not None and is_limit(cut):
+        style = f' style="{_CUT}"'
+        title = escape(f"cut short by {cut.reason} at {cut.pointer or 'the whole answer'}")
+        cells[0] = f'<span title="{title}">✂ cut short</span>{cells[0]}'
+    return f"<tr{style}>" + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in cells) + "</tr>"
+
+
+def _shown(value: Any) -> str:
+    """Return a value as a reader writes it, at most :data:`_SHOWN_CHARS` characters."""
+    return _cut(_plain_text(jsonable(value)), _SHOWN_CHARS)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _plain_text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case list() if any(isinstance(item, list | dict) for item in value):
+            return "\n".join(f"• {_plain_text(item)}" for item in value)
+        case list():
+            return ", ".join(map(_plain_text, value))
+        case dict():
+            return ", ".join(f"{name}: {_plain_text(member)}" for name, member in value.items())
+    return encode(value)

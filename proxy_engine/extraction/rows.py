@@ -124,8 +124,9 @@ class JsonLines(RowFormat):
     """JSON Lines. A row without other fields is the answer itself, if nothing is added to it."""
 
     def row(self, outcome: Outcome) -> str:
-        has_details = self.answers.prefix or self.answers.details.types
-        if outcome.error is None and not (has_details or self._fields(outcome.item)):
+        details = self.answers.details.members(outcome.details)
+        is_extended = self.answers.prefix or details or self._fields(outcome.item)
+        if outcome.error is None and not is_extended:
             return outcome.text
         return self._row(outcome, outcome.text)
 
@@ -134,8 +135,9 @@ class JsonLines(RowFormat):
         if outcome.error is not None:
             error = failure(outcome.item.key, outcome.error)
             return join_members({**fields, self.error: encode(error)})
-        details = {name: encode(value) for name, value in outcome.details.items()}
-        return join_members({**fields, **self.answers.split(answer), **details})
+        details = self.answers.details.members(outcome.details)
+        added = {name: encode(value) for name, value in details.items()}
+        return join_members({**fields, **self.answers.split(answer), **added})
 
 
 class Csv(RowFormat):

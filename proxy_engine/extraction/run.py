@@ -91,9 +91,23 @@ def extraction_of(
         response_format, options.prefix, requests, columns, quotes=options.quotes
     )
     chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
+    instruction = options.instruction
+    if not (instruction is None or isinstance(instruction, str) or callable(instruction)):
+        raise InvalidOptionError(
+            f"instruction should be a text or a function of a record, not "
+            f"{short_repr(instruction)}",
+            option="instruction",
+        )
     if "confidence" in columns:
         requests = {"exact_choices": True, "confidence": True, **requests}
-    return Extraction(answers, options.instruction, requests, chunks, model_hint)
+    return Extraction(
+        answers,
+        options.instruction,
+        requests,
+        chunks,
+        model_hint,
+        retry_cut_short=options.retry_cut_short,
+    )
 
 
 def check_requests(engine: Engine, extraction: Extraction) -> None:
@@ -102,7 +116,7 @@ def check_requests(engine: Engine, extraction: Extraction) -> None:
     Raises:
         ProxyError: As ``InferenceEngine.generate`` raises it, such as ``MaxTokensTooSmallError``.
     """
-    answers, options = extraction.answers, extraction.options
+    answers, options = extraction.answers, extraction.request_options(engine)
     check_one_answer(engine.options.override(cast(OptionOverrides, options)))
     if answers.quotes_input:
         options = {**options, "sources": extraction.sources(Content("-"))}
@@ -259,7 +273,7 @@ class _RecordsRun:
             contextlib.closing(self.run.outcomes()) as outcomes,
         ):
             for outcome in outcomes:
-                advance(outcome.error is not None)
+                advance(outcome.error is not None, outcome.is_limited)
                 yield record_of(outcome, self.run.extraction)
 
 

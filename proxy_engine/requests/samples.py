@@ -226,7 +226,8 @@ class Sample:
 
     def _rejected(self, text: str, reason: str, **calls: Any) -> RejectedAnswer:
         usage, reasoning = self._attempt_usage(), self._reader.reasoning
-        return RejectedAnswer(text, reason, usage, reasoning, **calls)
+        cut = self._cut_short()
+        return RejectedAnswer(text, reason, usage, reasoning, cut_short=cut, **calls)
 
     def _cut_short(self) -> CutShort | None:
         cut = self.sequence.constraint.cut

@@ -35,6 +35,7 @@ LFM2 = ToolFormat(
     **_PYTHON,
     between=(", ",),
     notation=PYTHONIC_JSON,
+    avoid=("<|tool_call_end|>",),
     tokens=("<|tool_call_start|>", "<|tool_call_end|>"),
     parser="pythonic",
 )
@@ -47,6 +48,7 @@ LLAMA4 = ToolFormat(
     **_PYTHON,
     between=(", ",),
     notation=PYTHONIC,
+    avoid=("<|python_end|>",),
     tokens=("<|python_start|>", "<|python_end|>"),
     signs=(Sign(tokens=("<|python_start|>", "<|python_end|>")),),
 )

@@ -39,6 +39,7 @@ from state_machines.tool_calls.call import (
     one_of,
 )
 from state_machines.tool_calls.call_names import CallNames
+from state_machines.tool_calls.template_writer import response_template
 from state_machines.vocabulary import Vocabulary
 
 _NAME = re.compile(r"\{name\}")
@@ -282,13 +283,38 @@ class ToolFormat:
             is_delimited=True,
             parser=None,
         )
-        texts = changed._all_markers()
+        texts = changed.texts()
         kept = (
             token
             for token in self.tokens
             if token not in (self.start, self.end) or any(token in text for text in texts)
         )
         return replace(changed, tokens=tuple(kept))
+
+    def to_response_template(self, *, start_anchor: str, end: str = "") -> dict[str, Any]:
+        r"""Return the ``response_template`` with which transformers reads answers in this format.
+
+        It is for ``tokenizer_config.json``. Values in tags are texts: transformers' parser converts
+        them by the schemas of its option ``tools``. The template has the format's markers of
+        reasoning; use :func:`dataclasses.replace` for those of a tokenizer.
+
+        Args:
+            start_anchor: The text before an answer in a prompt, such as ``<|im_start|>assistant``
+                and a line feed.
+            end: The end token of an answer, such as ``<|im_end|>``; empty if the texts that are
+                read have none.
+
+        Raises:
+            CompositionError: The language of response templates cannot describe the calls.
+
+        >>> from state_machines.tool_calls import format_named
+        >>> template = format_named("hermes").to_response_template(start_anchor="assistant\n")
+        >>> template["fields"]["tool_calls"]["close"]
+        '</tool_call>'
+        """
+        check_texts(self, "start_anchor", start_anchor)
+        check_texts(self, "end", end)
+        return response_template(self, start_anchor, end)
 
     def check(self, vocabulary: Vocabulary) -> None:
         """Check that a vocabulary can write the format.
@@ -307,7 +333,7 @@ class ToolFormat:
                     raise self._marker_error(marker, "is no token of the vocabulary")
         ends = [name for name, token in special.items() if token in vocabulary.end_token_ids]
         last = (self.end, self.answer.end, self.finish)
-        for marker in self._all_markers():
+        for marker in self.texts():
             for end in ends:
                 if end in marker and not (marker == end and marker in last):
                     raise self._marker_error(end, "ends every answer")
@@ -378,12 +404,13 @@ class ToolFormat:
             tool=tool,
             schema=tool.parameters if schema is None else schema,
             notation=self.notation,
-            avoid=self._avoided,
+            avoid=self.avoided,
             options=options,
         )
 
     @cached_property
-    def _avoided(self) -> tuple[str, ...]:
+    def avoided(self) -> tuple[str, ...]:
+        """The texts that no string in the arguments can contain."""
         # Parsers search for the end of a call before they read the JSON. They do not find a text
         # that JSON escapes, and one character such as "]" ends no call by itself.
         is_found = self.notation.has_json and len(self.end) > 1 and self.end.isprintable()
@@ -412,12 +439,12 @@ class ToolFormat:
     def _id(self, tool: ToolSignature) -> CallId:
         return CallId(CALL, tool=tool, ids=self.ids)
 
-    def _all_markers(self) -> list[str]:
+    def texts(self) -> list[str]:
         around = [self.answer, self.preamble, *([self.reasoning] if self.reasoning else [])]
         return [
             *(self.start, self.end, self.head, self.closing, self.joint, self.finish),
             *(*self.opening, *self.foot, *self.between),
             *(text for delimiters in around for text in (delimiters.begin, delimiters.end)),
-            *(self.custom._all_markers() if self.custom is not None else ()),
-            *(text for entry in self.also for text in entry._all_markers()),
+            *(self.custom.texts() if self.custom is not None else ()),
+            *(text for entry in self.also for text in entry.texts()),
         ]

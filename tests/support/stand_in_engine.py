@@ -1,7 +1,8 @@
 """An engine without a model, for what happens around it: ``python stand_in_engine.py extract …``.
 
 It answers ``{"n": length of the prompt, "text": its end}``; a prompt that ends in ``refuse``, ``crash``
-or ``close`` fails in that way. ``STAND_IN_SECONDS`` is how long each answer takes.
+or ``close`` fails in that way. ``max_tokens`` cuts the answer to a prompt that ends in ``cut`` or
+``cut twice`` short, the first one only once. A validator rejects the answer to ``rejected cut`` then. ``STAND_IN_SECONDS`` is how long each answer takes.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple, Self
 
-from proxy_engine.errors import EngineClosedError, PromptError
+from proxy_engine.errors import EngineClosedError, OutputValidationError, PromptError
 from proxy_engine.options.generation import GenerationOptions
 from proxy_engine.results.generation import GenerationResult
-from proxy_engine.results.parts import Usage
+from proxy_engine.results.parts import CutShort, RejectedAnswer, Usage
 
 SCHEMA = {
     "type": "object",
@@ -45,6 +47,7 @@ class StandInEngine:
 
     model_name = "none"
     input_modalities = frozenset({"text"})
+    context_length = None
     options = GenerationOptions()
 
     def __init__(
@@ -68,12 +71,18 @@ class StandInEngine:
         return len(prompt)
 
     def iter_batch(
-        self, requests: Iterable[str], *, response_format: Any, ordered: bool, **_: Any
+        self,
+        requests: Iterable[Any],
+        *,
+        response_format: Any,
+        ordered: bool,
+        max_tokens: int | None = GenerationOptions().max_tokens,
+        **_: Any,
     ) -> Generator[Item]:
         assert ordered
         assert response_format == SCHEMA
         seconds = float(os.environ.get("STAND_IN_SECONDS", "0"))
-        ahead: deque[str] = deque()
+        ahead: deque[Any] = deque()
         source = iter(requests)
         index = 0
         is_ended = False
@@ -84,10 +93,14 @@ class StandInEngine:
                     is_ended = True
                 else:
                     ahead.append(prompt)
-                    self.prompts.append(prompt)
+                    self.prompts.append(getattr(prompt, "prompt", prompt))
             if ahead:
                 time.sleep(seconds)
-                yield self._item(index, ahead.popleft())
+                request = ahead.popleft()
+                prompt = getattr(request, "prompt", request)
+                options = getattr(request, "options", {})
+                limit = options.get("max_tokens", max_tokens)
+                yield _cut(self._item(index, prompt), prompt, is_twice=limit != max_tokens)
                 index += 1
 
     def _item(self, index: int, prompt: str) -> Item:
@@ -109,6 +122,23 @@ class StandInEngine:
                 model="none",
             ),
         )
+
+
+def _cut(item: Item, prompt: Any, *, is_twice: bool) -> Item:
+    """Return the item as a limit changes it."""
+    cut = CutShort("/text", "max_tokens")
+    # Those with images are no strings.
+    prompt = prompt if isinstance(prompt, str) else ""
+    if item.result is None or not (
+        prompt.endswith("cut twice") or (prompt.endswith("cut") and not is_twice)
+    ):
+        return item
+    result = replace(item.result, finish_reason="length", cut_short=cut)
+    if not prompt.endswith("rejected cut"):
+        return item._replace(result=result)
+    rejected = RejectedAnswer(result.text, "wrong", result.usage, cut_short=cut)
+    error = OutputValidationError("wrong", text=result.text, attempts=[rejected])
+    return item._replace(result=None, error=error)
 
 
 def main() -> int:

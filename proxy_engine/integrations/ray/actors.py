@@ -20,7 +20,7 @@ from ...extraction.records import RecordReader
 from ...extraction.rows import error_text, unwritten
 from ...extraction.run import check_requests, extraction_of
 from ...extraction.sources import record_inputs
-from ...extraction.tables import answer_types, fitted, import_arrow, rows_of
+from ...extraction.tables import Column, answer_types, fitted, import_arrow, rows_of
 from ...runtime import process_runtime
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Extractor:
         reader: Reads the content of records.
         engine: The engine.
         completion_tokens: Tokens of all answers so far.
+        cut_short: Answers so far that a limit cut short.
 
     Raises:
         ProxyError: The engine cannot be created.
@@ -82,7 +83,7 @@ class Extractor:
             model_hint="Name a multimodal model.",
         )
         self.reader = settings.reader
-        self.completion_tokens = 0
+        self.completion_tokens = self.cut_short = 0
         self._settings = settings
         self._types = answer_types(self.extraction.answers)
         # The process belongs to the actor.
@@ -92,9 +93,10 @@ class Extractor:
         process_runtime.freeze()
 
     def counted(self, outcomes: Generator[Outcome]) -> Generator[Outcome]:
-        """Yield outcomes, and count the tokens of their answers."""
+        """Yield outcomes, and count their tokens and those that a limit cut short."""
         with contextlib.closing(outcomes):
             for outcome in outcomes:
+                self.cut_short += outcome.is_limited
                 if outcome.result is not None:
                     self.completion_tokens += outcome.result.usage.completion_tokens
                 yield outcome
@@ -155,6 +157,12 @@ class Extractor:
             table = table.append_column(
                 name, arrow.array(values, arrow.string() if kind is None else kind)
             )
+        for name, named in answers.details.types.items():
+            details = [
+                None if error else outcome.details.get(name)
+                for outcome, error in zip(outcomes, errors, strict=True)
+            ]
+            table = table.append_column(name, arrow.array(details, type=Column(named).type))
         texts = [None if error is None else error_text(error) for error in errors]
         return table.append_column(answers.prefix + ERROR, arrow.array(texts, type=arrow.string()))
 

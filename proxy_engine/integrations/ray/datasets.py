@@ -20,7 +20,6 @@ from state_machines import JsonSchemaStateMachine, StateMachine
 
 from ...checks import argument_names, check_names, reusable, short_repr
 from ...errors import InvalidOptionError, InvalidResponseFormatError
-from ...extraction.answer_format import AnswerFormat
 from ...extraction.options import ExtractionOptions
 from ...extraction.outcomes import check_one_answer
 from ...extraction.records import Field, Instruction, RecordReader
@@ -57,6 +56,7 @@ def extract(
     image: Field | None = None,
     instruction: Instruction | None = None,
     prefix: str = "",
+    retry_cut_short: bool = True,
     concurrency: int | tuple[int, int] = 1,
     batch_size: int = 8,
     draft_model: str | os.PathLike[str] | None = None,
@@ -71,10 +71,10 @@ def extract(
     """Extract an answer from each row of a dataset, with one engine in each actor.
 
     The result is lazy, as all datasets of Ray. It has the columns of the input, a column for each
-    property of the answers, and a column ``error`` with texts, as the frames of
-    ``InferenceEngine.extract``. The types of the added columns follow from the schema alone:
-    objects with no further properties are structs; other values without a type, such as unions of
-    numbers and texts, are texts with JSON; dates are texts.
+    property of the answers, the columns ``cut_short`` and ``cut_short_at``, and a column ``error``
+    with texts, as the frames of ``InferenceEngine.extract``. The types of the added columns follow
+    from the schema alone: objects with no further properties are structs; other values without a
+    type, such as unions of numbers and texts, are texts with JSON; dates are texts.
 
     A row that fails has an error and affects no others. If an actor dies, Ray starts another one
     and repeats the blocks that were not finished. Rows have no fixed order.
@@ -88,6 +88,8 @@ def extract(
         image: The column with an image, or a function of the row; see ``InferenceEngine.extract``.
         instruction: The text that precedes that of a row in its prompt, or a function of the row.
         prefix: Text before the names of the result's columns.
+        retry_cut_short: Whether an answer that ``max_tokens`` cuts short is tried once more with
+            twice as many tokens.
         concurrency: Number of actors, or the smallest and the largest number.
         batch_size: Maximum number of rows in each forward pass of an engine.
         draft_model: A smaller model, which drafts tokens; see ``InferenceEngine``.
@@ -118,13 +120,15 @@ def extract(
         },
     )
     options = options_of_requests(arguments)
-    extraction = ExtractionOptions.of({"instruction": instruction, "prefix": prefix})
+    extraction = ExtractionOptions.of(
+        {"instruction": instruction, "prefix": prefix, "retry_cut_short": retry_cut_short}
+    )
     settings = actor_settings(
         ActorSettings(schema, RecordReader(text, image), extraction, engine, options)
     )
     columns = dataset.columns(fetch_if_missing=False)
     if columns is not None:
-        answers = AnswerFormat.of(schema, prefix, options)
+        answers = extraction_of(schema, extraction, options).answers
         check_columns(settings.reader, answers, columns)
     return dataset.map_batches(
         cast(Any, TableActor),

@@ -212,10 +212,11 @@ class OutputDirectory:
 
 
 class Counts(NamedTuple):
-    """The rows of parts, those with errors, and the tokens of the answers."""
+    """The rows of parts, those with errors, those that a limit cut short, and all tokens."""
 
     rows: int = 0
     failed: int = 0
+    cut_short: int = 0
     completion_tokens: int = 0
 
 
@@ -255,7 +256,8 @@ class FileActor:
         if self._output.location.is_local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         options = OutputOptions.of(path, is_resumed=True, is_typed=True)
-        before, rows, failed = extractor.completion_tokens, 0, 0
+        rows = failed = 0
+        tokens, cut_short = extractor.completion_tokens, extractor.cut_short
         with self._inputs(part) as inputs:
             engine = contextlib.nullcontext(extractor.engine)
             run = Run(extractor.extraction, inputs, options, lambda: engine)
@@ -265,7 +267,8 @@ class FileActor:
                     rows += 1
                     failed += outcome.error is not None
         self._output.publish(part)
-        return Counts(rows, failed, extractor.completion_tokens - before)
+        cut_short = extractor.cut_short - cut_short
+        return Counts(rows, failed, cut_short, extractor.completion_tokens - tokens)
 
     def _inputs(self, part: Part) -> AbstractContextManager[Inputs]:
         source, reader = self._source, self._extractor.reader

@@ -135,6 +135,25 @@ def test_too_small_max_tokens_fails_once_before_any_row(
 
 
 @pytest.mark.usefixtures("tiny")
+def test_answer_that_max_tokens_cuts_short_is_tried_once_more(
+    schema: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {"type": "string", "maxLength": 30}
+    schema.write_text(json.dumps({"type": "object", "properties": {"a": words}, "required": ["a"]}))
+    cut = "proxy-engine: max_tokens cut the answer short at /a\n"
+    found = []
+    for limit, flags in ((400, []), (30, []), (30, ["--no-retry-cut-short"]), (30, ["--stream"])):
+        given = [*flags, "--temperature", 0, "--max-tokens", limit, "--quiet"]
+        assert extract(schema, text, *given) == 0
+        out, err = capsys.readouterr()
+        # What is streamed cannot be replaced.
+        assert err == ("" if not flags else cut)
+        found.append(json.loads(out)["a"])
+    assert found[0] == found[1] != found[2] == found[3]
+    assert len(found[0]) == 30
+
+
+@pytest.mark.usefixtures("tiny")
 def test_result_is_written_to_the_output_file(
     schema: Path, text: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -74,6 +74,29 @@ class TestOneRun:
         assert "proxy-engine: line 25: the text is empty" in err
         assert engines[0].is_closed
 
+    def test_answers_that_a_limit_cut_short_are_tried_again_and_counted(
+        self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in").write_text('"cut"\n"cut twice"\n"plain"\n')
+        assert extract("in") == 0
+        out, err = capsys.readouterr()
+        rows = [json.loads(line) for line in out.splitlines()]
+        assert [row.get("cut_short") for row in rows] == [None, "max_tokens", None]
+        assert rows[1]["cut_short_at"] == "/text"
+        assert len(engines[0].prompts) == 5
+        last = "proxy-engine: 0 of 3 lines failed, 1 cut short; raise --max-tokens, "
+        assert err.splitlines()[-1].startswith(last)
+        arguments = ("in", "--output", "out.csv", "--no-retry-cut-short", "--html", "out.html")
+        assert extract(*arguments) == 0
+        assert len(engines[1].prompts) == 3
+        assert "0 of 3 lines failed, 2 cut short" in capsys.readouterr().err
+        assert Path("out.csv").read_text().count(",max_tokens,/text,") == 2
+        page = Path("out.html").read_text()
+        assert "3 records, 0 failed, 2 cut short" in page
+        # A page of the rows that are there.
+        assert extract(*arguments, "--resume") == 0
+        assert Path("out.html").read_text() == page
+
     def test_input_of_invalid_lines_only(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -375,8 +398,8 @@ class TestProgress:
             shown = plain(self.run_here(terminal, patch, b"", "in", "--output", "out"))
         assert "30/30" in shown
         assert "lines/s" in shown
-        assert "failed=2" in shown
-        assert "failed=6" in shown
+        assert "2 failed, 0 cut short" in shown
+        assert "6 failed, 0 cut short" in shown
         assert "proxy-engine: line 20: refused" in shown
 
     def test_bar_without_a_total_leaves_results_on_stdout_intact(

@@ -61,7 +61,15 @@ class TestCsv:
         Path("in.csv").write_text(CSV, encoding="utf-8")
         assert extract("in.csv", "--text", "body", "--prefix", "r_", "--output", "out.csv") == 1
         rows = read_csv("out.csv")
-        assert list(rows[0]) == ["id", "note", "r_n", "r_text", "r_error"]
+        assert list(rows[0]) == [
+            "id",
+            "note",
+            "r_n",
+            "r_text",
+            "r_cut_short",
+            "r_cut_short_at",
+            "r_error",
+        ]
         assert [row["id"] for row in rows] == ["1", "2", "3", "4"]
         assert rows[0]["note"] == 'a, "b"\nc'
         assert rows[0]["r_text"].endswith("first")
@@ -100,7 +108,8 @@ class TestCsv:
             "row": 2, "type": "RecordError", "message": "the text is missing",
         }  # fmt: skip
         table = pyarrow.parquet.read_table("out.parquet")
-        assert table.column_names == ["id", "note", "n", "text", "error"]
+        added = ["cut_short", "cut_short_at", "error"]
+        assert table.column_names == ["id", "note", "n", "text", *added]
         assert table.schema.field("n").type == pyarrow.int64()
         assert table.column("n").to_pylist() == [line.get("n") for line in lines]
         assert table.column("error").to_pylist()[2] == "PromptError: refused"
@@ -148,7 +157,7 @@ class TestCsv:
     def test_file_without_rows_has_a_header(self) -> None:
         Path("in.csv").write_text("id,text\n")
         assert extract("in.csv", "--prefix", "r_", "--output", "out.csv") == 0
-        assert Path("out.csv").read_text() == "id,r_n,r_text,r_error\n"
+        assert Path("out.csv").read_text() == "id,r_n,r_text,r_cut_short,r_cut_short_at,r_error\n"
         assert extract("in.csv", "--prefix", "r_", "--output", "out.parquet") == 0
         assert pyarrow.parquet.read_table("out.parquet").num_rows == 0
 
@@ -238,11 +247,12 @@ class TestTypes:
         arguments = ["OPEN", "in.csv", "--output", "out.csv", "--additional-properties", "schema"]
         assert self.run(*arguments) == 0
         (row,) = read_csv("out.csv")
-        assert list(row) == ["id", "n", "additional_properties", "error"]
+        added = ["additional_properties", "cut_short", "cut_short_at", "error"]
+        assert list(row) == ["id", "n", *added]
         assert json.loads(row["additional_properties"]).keys() == {"text"}
         assert self.run(*arguments, "--resume") == 0
         assert self.run(*arguments[:2], "--output", "closed.csv") == 0
-        assert list(read_csv("closed.csv")[0]) == ["id", "n", "error"]
+        assert list(read_csv("closed.csv")[0]) == ["id", "n", *added[1:]]
 
 
 class TestDirectory:

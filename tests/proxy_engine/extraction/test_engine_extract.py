@@ -207,10 +207,10 @@ def test_counts_are_passed_to_a_function(tiny_engine: InferenceEngine) -> None:
     counts: list[ExtractionProgress] = []
     options = {**OPTIONS, "progress": counts.append}
     tiny_engine.extract(["a", "", "b"], Pet, **options)
-    assert counts == [(1, 0, 3), (2, 1, 3), (3, 1, 3)]
+    assert counts == [(1, 0, 3, 0), (2, 1, 3, 0), (3, 1, 3, 0)]
     counts.clear()
     tiny_engine.extract(iter(["a"]), Pet, **options)
-    assert counts == [(1, 0, None)]
+    assert counts == [(1, 0, None, 0)]
 
 
 def test_progress_bar_needs_a_terminal(
@@ -237,7 +237,9 @@ def test_notebook_shows_a_bar_of_its_own(
     monkeypatch.setattr("IPython.display.DisplayHandle", lambda: display)
     tiny_engine.extract(["a", ""], Pet, max_tokens=60)
     bars = ['<progress value="1" max="2"></progress> 1 of 2 records, 0 s']
-    bars += 2 * ['<progress value="2" max="2"></progress> 2 of 2 records, 1 failed, 0 s']
+    bars += 2 * [
+        '<progress value="2" max="2"></progress> 2 of 2 records, 1 failed, 0 cut short, 0 s'
+    ]
     found = [(kind, re.sub(r"\d+ s$", "0 s", html)) for kind, html in shown]
     assert found == list(zip(["display", "update", "update"], bars, strict=True))
     tiny_engine.extract(["a"], Pet, **OPTIONS)

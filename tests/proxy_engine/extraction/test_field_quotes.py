@@ -308,7 +308,7 @@ def test_property_that_is_a_quote_gets_no_other(roomy_engine: InferenceEngine) -
 
     (record,) = roomy_engine.extract([TEXT], Line, **OPTIONS)
     assert record.value is not None
-    assert list(record.details) == ["kind_quote"]
+    assert list(record.details) == ["kind_quote", "cut_short", "cut_short_at"]
     quotes = {one.pointer: TEXT[one.start : one.end] for one in record.quotes}
     assert quotes["/words"] == record.value.words
 

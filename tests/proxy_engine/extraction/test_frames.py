@@ -30,7 +30,7 @@ class Pet(pydantic.BaseModel):
 
 OPTIONS: dict[str, Any] = {"max_tokens": 60, "temperature": 0.0, "progress": False}
 ROWS = {"id": [1, 2, 3], "body": ["x", None, "z"]}
-ADDED = ["kind", "age", "error"]
+ADDED = ["kind", "age", "cut_short", "cut_short_at", "error"]
 
 
 def frames() -> list[Any]:

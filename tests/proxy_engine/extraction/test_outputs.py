@@ -473,4 +473,4 @@ def test_parquet_has_the_columns_of_a_frame_with_their_types(
     written = pyarrow.parquet.read_table(path)
     assert written.select(["text", "image", "box"]).equals(table.select(["text", "image", "box"]))
     assert written["nothing"].to_pylist() == [None, None, None]
-    assert written.column_names[4:] == ["kind", "ages", "error"]
+    assert written.column_names[4:] == ["kind", "ages", "cut_short", "cut_short_at", "error"]
