@@ -150,7 +150,12 @@ def in_flags(message: str, names: Iterable[str]) -> str:
         words = [as_flag(match["name"]), *([value] if value else [])]
         return " ".join(word for word in words if word != "True")
 
-    known = "|".join(sorted(names, key=len, reverse=True))
+    names = sorted(names, key=len, reverse=True)
+    if not names:
+        return message
+    known = "|".join(names)
     message = re.sub(rf"\b(?P<name>{known})=(?P<value>'[^']*'|\w*)", flag, message)
     compound = "|".join(name for name in names if "_" in name)
+    if not compound:
+        return message
     return re.sub(rf"(?<![\w'-])(?P<name>{compound})(?P<value>)(?![\w'])", flag, message)
