@@ -29,11 +29,11 @@ from state_machines.errors import (
     TokenRejectedError,
     UnwritableTextError,
 )
-from state_machines.explanation import TokenExplanation, refused
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 
 if TYPE_CHECKING:
+    from state_machines.explanation import TokenExplanation
     from state_machines.matcher import Matcher
 
 Mask = npt.NDArray[np.bool_]
@@ -198,6 +198,9 @@ class Guard:
         A token that the grammar allows is refused if the text could not be completed within
         ``max_tokens`` after it.
         """
+        # Deferred: few programs explain masks.
+        from state_machines.explanation import refused  # noqa: PLC0415
+
         found = self.matcher.explain(token_id)
         if not found.is_allowed or self.accepts(token_id):
             return found
