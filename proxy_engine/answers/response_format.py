@@ -31,12 +31,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import jsonschema
 
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.errors import has_surrogate
+from state_machines.json_schema.keywords import KEYWORD_NAMES
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.quotes import SUBSTRING_OF
 from state_machines.root import (
@@ -51,9 +52,11 @@ from ..checks import short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
 from ..text_formats import TextFormat, grammar_format
-from ..type_reader import TypeReader, type_reader
 from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
+
+if TYPE_CHECKING:
+    from ..type_reader import TypeReader
 
 T = TypeVar("T")
 
@@ -286,6 +289,12 @@ class _FormatCompilation:
                     hint=f"Known are {', '.join(_FORMAT_TYPES)}, and JSON Schemas, whose types are "
                     f"{', '.join(sorted(_SCHEMA_TYPES))}.",
                 )
+        if fields and not fields.keys() & KEYWORD_NAMES:
+            names = ", ".join(map(short_repr, list(fields)[:3]))
+            raise InvalidResponseFormatError(
+                f"the schema has no keyword of JSON Schema, only {names}",
+                hint='Properties stand in {"type": "object", "properties": {...}}.',
+            )
         return self._json(fields)
 
     def _json(self, schema: Any) -> ResponseFormat:
@@ -321,6 +330,9 @@ class _FormatCompilation:
         return response
 
     def _type(self, response_format: Any) -> ResponseFormat:
+        # Deferred: free text has no type.
+        from ..type_reader import type_reader  # noqa: PLC0415
+
         reader = type_reader(response_format, write_defaults=self.write_defaults)
         return replace(self._json(reader.schema), parse=type_parser(reader))
 
@@ -345,7 +357,8 @@ def _json_key(value: JsonSchema, what: str) -> str:
         # Not sorted: properties are written in the schema's order.
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidResponseFormatError(f"{what} is not JSON: {error}") from error
+        hint = "A pydantic model, a dataclass or another type is a response format itself."
+        raise InvalidResponseFormatError(f"{what} is not JSON: {error}", hint=hint) from error
 
 
 def _delimited(inner: ResponseFormat, delimiters: Any) -> ResponseFormat:

@@ -62,6 +62,7 @@ def check_length(count: int, context_length: int | None, *, is_complete: bool = 
             f"the prompt has {number} tokens, and the model's context {context_length}",
             prompt_tokens=count,
             context_length=context_length,
+            hint="Shorten the prompt, or use a model with a longer context.",
         )
 
 

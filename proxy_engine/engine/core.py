@@ -19,6 +19,7 @@ from state_machines import Vocabulary
 from ..answers.compile_queue import CompileQueue
 from ..checks import short_repr
 from ..conversation.prompts import Prompt
+from ..conversation.tool_format_detection import DetectedFormat
 from ..errors import InvalidOptionError
 from ..generation.wired_memory import leave_unwired, model_bytes, wired_memory
 from ..media.options import MediaOptions
@@ -274,6 +275,11 @@ class EngineProperties:
         return self._core.loaded.hidden_size
 
     @property
+    def tool_format(self) -> DetectedFormat:
+        """The format of the model's tool calls and reasoning, and how it is known."""
+        return self._core.preparation.detected
+
+    @property
     def options(self) -> GenerationOptions:
         """Options of requests that do not override them."""
         return self._core.preparation.options
@@ -329,8 +335,9 @@ def _loaded(
         wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
     except AttributeError as error:
         raise InvalidOptionError(
-            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}: {error}",
+            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}",
             option="tokenizer",
+            hint="mlx_lm.load returns the model and its tokenizer.",
         ) from error
     if options.chat_template is not None:
         wrapper = with_chat_template(wrapper, options.chat_template)

@@ -91,6 +91,13 @@ def extraction_of(
         response_format, options.prefix, requests, columns, quotes=options.quotes
     )
     chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
+    instruction = options.instruction
+    if not (instruction is None or isinstance(instruction, str) or callable(instruction)):
+        raise InvalidOptionError(
+            f"instruction should be a text or a function of a record, not "
+            f"{short_repr(instruction)}",
+            option="instruction",
+        )
     if "confidence" in columns:
         requests = {"exact_choices": True, "confidence": True, **requests}
     return Extraction(
@@ -129,7 +136,8 @@ class Run:
         extraction: The format of the answers, the instruction and the options.
         inputs: The records.
         output: The output file.
-        opened_engine: Returns the engine; called if there are records left.
+        opened_engine: Returns the engine, which has passed :func:`check_requests`; called if there
+            are records left.
     """
 
     extraction: Extraction
@@ -205,7 +213,6 @@ class Run:
                 if output is not None:
                     output.check_continuable()
                 engine = stack.enter_context(self.opened_engine())
-                check_requests(engine, self.extraction)
                 if output is not None:
                     output.begin()
                     stack.callback(output.interrupt)
