@@ -28,8 +28,8 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import contains_word, word_language
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.unique_items import Cardinality
 from state_machines.json_schema.assertions import VALUES_BY_TYPE

@@ -27,8 +27,8 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import contains_word, word_language
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, ValueSyntax

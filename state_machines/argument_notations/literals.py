@@ -34,7 +34,7 @@ from state_machines.grammar.encoding import PYTHON_STRING, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import word_language
+from state_machines.grammar.text_languages import word_language
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.value_sets import ANY_VALUE
 from state_machines.json_schema.value_syntax import (

@@ -45,8 +45,8 @@ from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.text_languages import contains_word
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import contains_word
 from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
