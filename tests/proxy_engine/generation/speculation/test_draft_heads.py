@@ -389,7 +389,7 @@ def states(*values: int) -> RowStates:
 
 def taken(unread: HiddenStates) -> list[int]:
     count = unread.end - unread.start
-    return [int(value) for value in np.array(unread.take(count))[:, 0]] if count else []
+    return [int(value) for value in np.array(unread.pop_first(count))[:, 0]] if count else []
 
 
 def test_states_of_refused_tokens_are_dropped() -> None:
