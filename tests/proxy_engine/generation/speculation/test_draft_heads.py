@@ -19,11 +19,12 @@ from speculation_checks import PERSON, outcome
 
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
-from proxy_engine.generation import Batch, Drafting, HeadDrafter
+from proxy_engine.generation import Batch, Drafting
 from proxy_engine.generation.forward_pass import ForwardPass, RowStates
 from proxy_engine.generation.prefill import Prefill
 from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
+from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.models.draft_heads import (
     OWN,
     check_own_heads,
