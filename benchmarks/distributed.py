@@ -28,7 +28,8 @@ from records import write_record
 from tables import aligned, duration
 
 from proxy_engine import InferenceEngine, RawPrompt
-from proxy_engine.distributed.channel import RankMessage, broadcast
+from proxy_engine.distributed.channel import broadcast
+from proxy_engine.distributed.operations import RankMessage
 from proxy_engine.distributed.session import Session, join
 from proxy_engine.distributed.sharding import load_sharded
 from proxy_engine.models.load_options import LoadOptions

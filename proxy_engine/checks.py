@@ -62,8 +62,33 @@ def short_repr(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
+_SUMMARY_LENGTH = 160
+"""Two lines of a terminal."""
+
+
+def summary(value: object, text: str, **facts: object) -> str:
+    """Return a ``repr`` of at most two lines, for objects with many fields.
+
+    Args:
+        value: The object.
+        text: Its text, which is cut to the space that the facts leave.
+        facts: Further facts. Those that are ``None`` or empty are left out.
+    """
+    name = type(value).__name__
+    shown = [
+        f"{key}={short_repr(fact, 40)}"
+        for key, fact in facts.items()
+        if fact is not None and fact != "" and fact != ()
+    ]
+    room = _SUMMARY_LENGTH - len(name) - len(", ".join(["", *shown])) - 2
+    whole = f"{name}({', '.join([short_repr(text, max(room, 20)), *shown])})"
+    return whole if len(whole) <= _SUMMARY_LENGTH else f"{whole[: _SUMMARY_LENGTH - 2]}…)"
+
+
 # What pydantic's messages say before the problem; the value's name takes its place.
 _SUBJECT = re.compile(r"^(Value error,|Input|List|Tuple|Set|String|Dictionary) ")
+
+_MODEL = re.compile(r"a valid dictionary or instance of (\w+)")
 
 T = TypeVar("T")
 
@@ -143,6 +168,7 @@ def description(kind: str, message: str, value: object) -> str:
     if kind == "too_short" and "at least 1 item" in message:
         return "must contain at least one item"
     what = _SUBJECT.sub("", message).replace(" after validation", "")
+    what = _MODEL.sub(r"\1 or a dictionary of its fields", what)
     # Lengths say how many there are.
     return what if kind in ("too_short", "too_long") else f"{what}, not {short_repr(value)}"
 
@@ -227,6 +253,9 @@ def privacy_problem(directory: Path) -> str | None:
     return None
 
 
+_LISTED = 20
+"""The most names that an error lists."""
+
 _NO_HINTS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -249,10 +278,15 @@ class OptionModel(ParameterModel):
     def _refusal(cls, error: ValidationError, values: Mapping[str, Any]) -> ValueError:
         problem = problems_in(error, values)[0]
         names = problem.location or ("options",)
+        hint = ""
+        if problem.kind == "extra_forbidden":
+            close = difflib.get_close_matches(str(names[-1])[:80], argument_names(cls), n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else ""
         return InvalidOptionError(
             f"{'.'.join(map(str, names))} {problem.what}",
             option=str(names[0]),
             pointer=problem.pointer,
+            hint=hint,
         )
 
 
@@ -275,6 +309,8 @@ def check_names(
     for name in options:
         if name not in known:
             hint = hints.get(name) or suggestion(str(name), known)
+            if len(known) > _LISTED and hint.startswith("Known are"):
+                hint = "The signature lists the options: help(engine.generate)."
             raise InvalidOptionError(
                 f"there is no option {short_repr(name)}", option=str(name), hint=hint
             )

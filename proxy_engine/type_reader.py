@@ -6,14 +6,24 @@ msgspec or attrs.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import json
+import re
 import warnings
 from abc import ABC, abstractmethod
 from decimal import Decimal
+from enum import EnumType
+from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 from uuid import UUID
 
 import pydantic
+from pydantic.errors import (
+    PydanticSchemaGenerationError,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+)
 
 from state_machines.errors import SchemaError
 from state_machines.type_readers.gaps import Gap
@@ -37,13 +47,18 @@ _PYTHON_SCALARS = (
 _MSGSPEC_READER = "state_machines.type_readers.msgspec_reader"
 
 _HINT = (
-    "Give a pydantic model, a msgspec Struct, a type with a JSON Schema, a JSON Schema, or a state "
-    "machine."
+    "Give a pydantic model, a dataclass or another type, a JSON Schema as a dict, or a Regex, "
+    "Choice, Lark or GBNF."
 )
+_UNREADABLE_HINT = "Make it a pydantic model, a dataclass or a TypedDict, or leave it out."
+_UNDEFINED_HINT = "Define the types that it names before the request."
 _MIXED_HINT = (
     "pydantic does not read Structs and classes of attrs. Define the whole type with pydantic, or "
     "with msgspec: a Struct, or a dataclass without pydantic."
 )
+
+
+_WITHOUT_SCHEMA = re.compile(r"Unable to generate pydantic-core schema for (.*)\. Set ")
 
 
 class TypeReader(ABC, Generic[T]):
@@ -135,6 +150,7 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
         SchemaError: No JSON is read as a part of the type.
         MissingExtraError: The type needs msgspec, which is not installed.
     """
+    check_is_type(type)
     kind = _MsgspecTypeReader if uses_msgspec(type) else _PydanticTypeReader
     reader: TypeReader[Any]
     try:
@@ -143,16 +159,69 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
         raise
     except Exception as error:
         # A type's own code, called for its schema, may raise anything.
-        hint = _HINT
+        reason, hint = _reason_of(error)
         if kind is _PydanticTypeReader and uses_msgspec(type, within_models=True):
             hint = _MIXED_HINT
         elif isinstance(error, SchemaError):
             raise
         raise InvalidResponseFormatError(
-            f"{short_repr(type)} is not a response format: {error}", hint=hint
+            f"{short_repr(type)} is not a response format: {reason}", hint=hint
         ) from error
     warn_of_left_out(type, reader.described)
     return reader
+
+
+def check_is_type(value: Any) -> None:
+    """Raise ``InvalidResponseFormatError`` for a value that is often given in place of a type.
+
+    pydantic takes strings for names of types, and other values for types without a schema.
+    """
+    hint = ""
+    match value:
+        case str():
+            hint = "Give the type itself, Regex(...) for a pattern, or Choice([...]) for texts."
+            if _is_json_object(value):
+                hint = "Give a JSON Schema as a dict: json.loads(text)."
+            elif value in ("json", "json_object"):
+                hint = 'Give {"type": "json_object"} for any JSON object, or a type.'
+        case re.Pattern():
+            hint = f"Give Regex({short_repr(value.pattern)})."
+        case list() | tuple() | set() | frozenset():
+            hint = "Give Choice([...]) for one of several texts, or Literal[...] for values."
+        case int() | float() | complex() | bytes() | ModuleType():
+            hint = _HINT
+        case pydantic.BaseModel():
+            hint = f"Give the class, {type(value).__name__}, in place of an instance."
+    if hint or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        hint = hint or f"Give the class, {type(value).__name__}, in place of an instance."
+        is_module = isinstance(value, ModuleType)
+        shown = f"the module {value.__name__!r}" if is_module else short_repr(value)
+        raise InvalidResponseFormatError(f"{shown} is not a response format", hint=hint)
+    if isinstance(value, EnumType) and not len(value):
+        raise InvalidResponseFormatError(
+            f"{short_repr(value)} is not a response format: it has no members",
+            hint="Give an enum with members.",
+        )
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _reason_of(error: Exception) -> tuple[str, str]:
+    """Return why a type has no schema, and a hint, without the advice to authors of types."""
+    text = str(error)
+    if isinstance(error, PydanticSchemaGenerationError):
+        part = _WITHOUT_SCHEMA.match(text)
+        return f"pydantic has no schema for {part[1] if part else 'a part of it'}", _UNREADABLE_HINT
+    if isinstance(error, PydanticUserError) and error.code == "class-not-fully-defined":
+        return "it names a type that is not defined", _UNDEFINED_HINT
+    if isinstance(error, PydanticUndefinedAnnotation):
+        return f"it names the type {error.name!r}, which is not defined", _UNDEFINED_HINT
+    return text.partition("\n\nFor further information")[0], _HINT
 
 
 def warn_of_left_out(type: Any, described: TypeSchema) -> None:

@@ -130,7 +130,7 @@ def _bias_pairs(bias: Any) -> tuple[tuple[int, float], ...]:
     except (TypeError, ValueError):
         pairs = None
     if pairs is None or len(dict(pairs)) < len(pairs):
-        raise ValueError("a mapping of distinct token ids to numbers in [-10000, 10000]")
+        raise ValueError("should be a mapping of distinct token ids to numbers in [-10000, 10000]")
     return tuple(sorted(pairs))
 
 

@@ -37,6 +37,7 @@ import jsonschema
 
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.errors import has_surrogate
+from state_machines.json_schema.keywords import KEYWORD_NAMES
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.quotes import SUBSTRING_OF
 from state_machines.root import (
@@ -286,6 +287,12 @@ class _FormatCompilation:
                     hint=f"Known are {', '.join(_FORMAT_TYPES)}, and JSON Schemas, whose types are "
                     f"{', '.join(sorted(_SCHEMA_TYPES))}.",
                 )
+        if fields and not fields.keys() & KEYWORD_NAMES:
+            names = ", ".join(map(short_repr, list(fields)[:3]))
+            raise InvalidResponseFormatError(
+                f"the schema has no keyword of JSON Schema, only {names}",
+                hint='Properties stand in {"type": "object", "properties": {...}}.',
+            )
         return self._json(fields)
 
     def _json(self, schema: Any) -> ResponseFormat:
@@ -345,7 +352,8 @@ def _json_key(value: JsonSchema, what: str) -> str:
         # Not sorted: properties are written in the schema's order.
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidResponseFormatError(f"{what} is not JSON: {error}") from error
+        hint = "A pydantic model, a dataclass or another type is a response format itself."
+        raise InvalidResponseFormatError(f"{what} is not JSON: {error}", hint=hint) from error
 
 
 def _delimited(inner: ResponseFormat, delimiters: Any) -> ResponseFormat:

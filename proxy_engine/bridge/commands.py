@@ -70,6 +70,8 @@ class LoadCommand(_Command):
     trust_remote_code: bool | None = None
     """Whether code of the model's files is run, for its architecture and its tokenizer. Default:
     no."""
+    wired_memory: bool | None = None
+    """Whether macOS keeps the memory of the device resident while models run. Default: yes."""
     tokenizer_config: dict[str, Any] | None = None
     """Arguments of the tokenizer that replace those of its files, such as `eos_token`."""
     chat_template: str | None = None

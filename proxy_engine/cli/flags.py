@@ -31,12 +31,18 @@ _LOAD_FLAGS: dict[str, Flag] = {
         "help": "chat template in place of the model's: a file, or its text in Jinja",
     },
     "trust_remote_code": {
-        "action": "store_true",
+        "action": "store_const",
+        "const": True,
         "help": "run code of the model's files, for its architecture and its tokenizer",
     },
     "distributed": {
-        "action": "store_true",
+        "action": "store_const",
+        "const": True,
         "help": "share the model with the other ranks that mlx.launch has started",
+    },
+    "wired_memory": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "whether macOS keeps the memory of the device resident while models run",
     },
 }
 
@@ -94,8 +100,9 @@ def add_load_flags(parser: argparse._ActionsContainer, *names: str) -> None:
 def given_load_arguments(options: argparse.Namespace) -> LoadArguments:
     """Return the options of loading that flags of :func:`add_load_flags` have set."""
     given = {name: getattr(options, name, None) for name in _LOAD_FLAGS}
-    # `False` is a flag that is not given.
-    return cast("LoadArguments", {name: value for name, value in given.items() if value})
+    return cast(
+        "LoadArguments", {name: value for name, value in given.items() if value is not None}
+    )
 
 
 def add_option_flags(
@@ -143,7 +150,12 @@ def in_flags(message: str, names: Iterable[str]) -> str:
         words = [as_flag(match["name"]), *([value] if value else [])]
         return " ".join(word for word in words if word != "True")
 
-    known = "|".join(sorted(names, key=len, reverse=True))
+    names = sorted(names, key=len, reverse=True)
+    if not names:
+        return message
+    known = "|".join(names)
     message = re.sub(rf"\b(?P<name>{known})=(?P<value>'[^']*'|\w*)", flag, message)
     compound = "|".join(name for name in names if "_" in name)
+    if not compound:
+        return message
     return re.sub(rf"(?<![\w'-])(?P<name>{compound})(?P<value>)(?![\w'])", flag, message)

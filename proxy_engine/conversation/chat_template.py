@@ -20,11 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any, Literal
-
-from mlx_lm.tokenizer_utils import TokenizerWrapper
+from typing import TYPE_CHECKING, Any, Literal
 
 from .control_tokens import ControlTokens, unmarked
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 _TOOL = {
     "type": "function",

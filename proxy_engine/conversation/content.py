@@ -34,7 +34,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Strict, Tag, model_v
 
 from state_machines.argument_notations import INPUT
 
-from ..checks import short_repr
+from ..checks import short_repr, summary
 from ..errors import MediaError, PromptError
 from .parsing import (
     JsonValue,
@@ -277,6 +277,12 @@ class ToolCall(ContentBase):
     parsed: Annotated[Any, Field(exclude=True)] = field(default=None, hash=False, compare=False)
     is_custom: Annotated[bool, Strict()] = False
     kind: ClassVar = "action"
+
+    def __str__(self) -> str:
+        return f"{self.name}({json.dumps(self.arguments, ensure_ascii=False, default=str)})"
+
+    def __repr__(self) -> str:
+        return summary(self, self.name, arguments=self.arguments, id=self.id)
 
     def __post_init__(self) -> None:
         if self.is_custom and self.input is None:

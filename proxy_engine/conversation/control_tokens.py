@@ -15,15 +15,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tokenizers import AddedToken, Tokenizer, normalizers
-from transformers import PreTrainedTokenizerBase
 
 from ..errors import PromptError, PromptTooLongError
 from .tool_format_detection import template_text
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 # Letters and digits are not escaped by templates, JSON encoders and tool notations. The number is
 # secret, so no text of a request contains it.
@@ -32,6 +33,12 @@ _MARK = f"data{secrets.token_hex(16)}"
 # Attributes of a tokenizer with the markers at which templates divide an answer.
 _ANSWER_MARKERS = ("think_start", "think_end", "tool_call_start", "tool_call_end")
 _ANSWER_TEXTS = ("content", "reasoning_content")
+
+_RENDERERS = (
+    "PreTrainedTokenizerBase.apply_chat_template",
+    "CachedTokenizer.apply_chat_template",
+)
+"""Methods that render the template of a checkpoint."""
 
 _LETTERS = string.ascii_letters + string.digits
 
@@ -55,6 +62,7 @@ def check_length(count: int, context_length: int | None, *, is_complete: bool = 
             f"the prompt has {number} tokens, and the model's context {context_length}",
             prompt_tokens=count,
             context_length=context_length,
+            hint="Shorten the prompt, or use a model with a longer context.",
         )
 
 
@@ -274,7 +282,7 @@ class ControlTokens:
 def has_own_renderer(tokenizer: TokenizerWrapper) -> bool:
     """Return whether code of the tokenizer's class converts conversations to tokens."""
     render = getattr(type(tokenizer._tokenizer), "apply_chat_template", None)
-    is_inherited = render is PreTrainedTokenizerBase.apply_chat_template
+    is_inherited = getattr(render, "__qualname__", "") in _RENDERERS
     return not is_inherited and tokenizer.has_chat_template and tokenizer._chat_template is None
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from ..checks import as_list, short_repr
+from ..checks import as_list, short_repr, summary
 from ..errors import PromptError
 from .content import (
     AudioContent,
@@ -175,6 +175,17 @@ class Interaction(Validated):
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls among the content."""
         return tuple(part for part in self.content if isinstance(part, ToolCall))
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+    def __repr__(self) -> str:
+        kinds = tuple(
+            part.kind for part in self.content if part.kind not in ("text", "json", "action")
+        )
+        names = tuple(call.name for call in self.tool_calls)
+        return summary(self, self.text, role=str(self.role), content=kinds, tool_calls=names)
 
     @property
     def text(self) -> str:

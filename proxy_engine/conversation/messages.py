@@ -135,8 +135,10 @@ def to_interactions(prompt: Prompt) -> list[Interaction]:
     items = as_list(prompt)
     if items is None:
         raise PromptError(
-            f"a prompt of type {type(prompt).__name__} is not known",
-            hint="Give a string, a list of messages, or a list of interactions.",
+            f"a prompt of type {None if prompt is None else type(prompt).__name__} is not known",
+            hint="Put the message in a list."
+            if isinstance(prompt, Mapping)
+            else "Give a string, a list of messages, or a list of interactions.",
         )
     return [_interaction(item, index) for index, item in enumerate(items)]
 

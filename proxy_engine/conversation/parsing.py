@@ -116,8 +116,15 @@ def _prompt_error(error: pydantic.ValidationError) -> PromptError:
     if isinstance(cause, PromptError):
         return cause.at(_path(location))
     if fact["type"].startswith("union_tag"):
-        what = f"a content part is not known: {short_repr(fact['input'])}"
-        return PromptError(what, where=_path(location))
+        part = fact["input"]
+        if isinstance(part, dict) and "kind" in part:
+            part = {"type": part["kind"], **{k: v for k, v in part.items() if k != "kind"}}
+        return PromptError(
+            f"a content part is not known: {short_repr(part)}",
+            where=_path(location),
+            hint='Parts of text are {"type": "text", "text": ...}, images {"type": "image_url", '
+            '"image_url": {"url": ...}}.',
+        )
     name = "a value" if not location or isinstance(location[-1], int) else location.pop()
     what = description(fact["type"], fact["msg"], fact["input"])
     return PromptError(f"{name} {what}", where=_path(location))
@@ -138,7 +145,10 @@ def message_fields(value: Any) -> dict[str, Any]:
         PromptError: The value is no message.
     """
     if not isinstance(value, Mapping):
-        raise PromptError(f"a message should be a dict, not {short_repr(value)}")
+        hint = 'A message is {"role": "user", "content": ...}.'
+        if isinstance(value, str):
+            hint = f"{hint} generate_batch answers a list of prompts."
+        raise PromptError(f"a message should be a dict, not {short_repr(value)}", hint=hint)
     if not value.keys() & {"content", "tool_calls", "refusal"}:
         raise PromptError("a message needs 'content'")
     values = present(value, _IGNORED_IN_MESSAGES)
@@ -146,7 +156,8 @@ def message_fields(value: Any) -> dict[str, Any]:
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for key, items in (("content", parts), ("tool_calls", calls)):
         if not isinstance(items, list | tuple):
-            raise PromptError(f"{key} should be a list, not {short_repr(items)}")
+            kinds = "a string or a list of parts" if key == "content" else "a list"
+            raise PromptError(f"{key} should be {kinds}, not {short_repr(items)}")
     if values.get("role") != "tool":
         # The name of another role's message is a person's, which no chat template writes.
         values.pop("name", None)

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines.tool_calls import CallNames, Delimiters, ToolFormat
 
@@ -23,6 +22,9 @@ from .control_tokens import ControlTokens, has_own_renderer, unmarked
 from .messages import Message, Prompt, template_messages
 from .schema_text import with_schema_text
 from .tool_text import PLAIN_FORMAT, with_calls_as_text, with_tool_text
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 _INSTRUCTIONS = ("system", "developer")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from mlx_lm.tokenizer_utils import TokenizerWrapper
+from typing import TYPE_CHECKING
 
 from state_machines.tool_calls import FORMATS, ToolFormat
 
 from .chat_template import chat_template
 from .tool_format_detection import DEFAULT_FORMAT, detected_format, format_of
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 
 def template_format(tokenizer: TokenizerWrapper) -> ToolFormat | None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import threading
@@ -18,7 +17,6 @@ from typing import Any, TypeAlias
 import mlx.core as mx
 
 from ..errors import DistributedError
-from ..replication import mapped, replica_of
 
 MAX_MESSAGE_BYTES = 64 << 20
 """Maximum length of a message. The longest ones have the token ids of a chunk of the prompt."""
@@ -163,74 +161,6 @@ def close_all(connections: Sequence[Peer]) -> None:
             connection.close()
 
 
-_OBJECT = "object"
-_ARRAY = "array"
-
-
-@dataclass(frozen=True, slots=True)
-class RankMessage:
-    """A message.
-
-    Attributes:
-        operation: Name of the operation; ``None`` if there is none.
-        arguments: Its arguments.
-        creates: Number of the object that it creates.
-        unused: Numbers of the objects that rank 0 no longer uses.
-        has_failed: Whether the operation of the previous message raised an exception on rank 0.
-    """
-
-    operation: str | None = None
-    arguments: Sequence[Any] = ()
-    creates: int | None = None
-    unused: Sequence[int] = ()
-    has_failed: bool = False
-
-    def encode(self) -> bytes:
-        """Return the message as JSON. Its arguments may contain objects and arrays.
-
-        An array is stated by shape and type. Its values are broadcast by a collective operation, so
-        that rank 0 does not wait for the device.
-        """
-        return json.dumps(
-            [
-                self.operation,
-                mapped(self.arguments, _written),
-                self.creates,
-                list(self.unused),
-                self.has_failed,
-            ],
-            separators=(",", ":"),
-        ).encode()
-
-    @classmethod
-    def decode(cls, text: bytes) -> RankMessage:
-        """Return the message of a JSON text, with its arguments as they were written."""
-        operation, arguments, creates, unused, has_failed = json.loads(text)
-        return cls(operation, arguments, creates, unused, has_failed)
-
-
-def read_argument(
-    value: Any, objects: Callable[[int], Any], broadcast: Callable[[mx.array], mx.array]
-) -> Any:
-    """Return the argument that a decoded message states.
-
-    Args:
-        value: The argument as it was written.
-        objects: Returns the replicated object with a number.
-        broadcast: Returns the values on rank 0 of an array of this shape and type.
-    """
-    if isinstance(value, list):
-        return [read_argument(one, objects, broadcast) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {_OBJECT}:
-        return objects(value[_OBJECT])
-    if value.keys() == {_ARRAY}:
-        shape, dtype = value[_ARRAY]
-        return broadcast(mx.zeros(shape, getattr(mx, dtype)))
-    return {name: read_argument(one, objects, broadcast) for name, one in value.items()}
-
-
 def broadcast(array: mx.array, group: mx.distributed.Group) -> mx.array:
     """Return the values of an array on rank 0, dispatched, not waited for.
 
@@ -251,12 +181,3 @@ def broadcast(array: mx.array, group: mx.distributed.Group) -> mx.array:
     result = array if is_leader else mx.where(values == ~complements, values, 0)
     mx.async_eval(found, result)
     return result
-
-
-def _written(value: Any) -> Any:
-    replica = replica_of(value)
-    if replica is not None:
-        return {_OBJECT: replica.number}
-    if isinstance(value, mx.array):
-        return {_ARRAY: [value.shape, str(value.dtype).removeprefix("mlx.core.")]}
-    return value

@@ -11,8 +11,8 @@ from mlx.nn.layers.base import Module
 
 from ..errors import DistributedError
 from ..generation import clear_cache, model_bytes, wired_memory
-from ..replication import OPERATIONS
-from .channel import FollowerChannel, RankMessage, broadcast, read_argument
+from .channel import FollowerChannel, broadcast
+from .operations import OPERATIONS, RankMessage, read_argument
 
 _PASSES_IN_FLIGHT = 2
 """Passes that are dispatched and not waited for. The CPU prepares the next one meanwhile."""

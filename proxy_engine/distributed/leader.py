@@ -14,11 +14,20 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..generation.wired_memory import leave_unwired
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel
-from ..replication import Operation, Replica, ReplicatedList, mapped, register
-from .channel import LeaderChannel, RankMessage, broadcast, is_lost_connection
+from .channel import LeaderChannel, broadcast, is_lost_connection
 from .follower import follow
+from .operations import (
+    Operation,
+    RankMessage,
+    Replica,
+    ReplicatedList,
+    mapped,
+    register,
+    replicate,
+)
 from .session import Member, Session, join
 from .sharding import load_sharded
 
@@ -41,6 +50,7 @@ class Leader:
         self._unused: deque[int] = deque()
         self._thread: int | None = None
         self._last: mx.array | None = None
+        replicate()
 
     def perform(self, operation: Operation, arguments: Sequence[Any]) -> Any:
         """Perform an operation on all ranks, and return the result of this one.
@@ -149,7 +159,10 @@ def load_on_all_ranks(
 
 
 def _load(model: str | None, options: Mapping[str, Any]) -> LoadedModel:
-    return load_sharded(model, LoadOptions(**options), join().group)
+    load_options = LoadOptions(**options)
+    if not load_options.wired_memory:
+        leave_unwired()
+    return load_sharded(model, load_options, join().group)
 
 
 _LOAD = register(_load, creates=attrgetter("model"))

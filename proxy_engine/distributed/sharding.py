@@ -7,13 +7,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import mlx.core as mx
 import mlx_lm.utils
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from ..errors import InvalidOptionError, ModelFormatError
 from ..models.adapters import AddedLayers, read_adapter
@@ -32,6 +31,9 @@ from .sharding_plan import (
     refusal,
     sharding_problem,
 )
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 _INDEX = "model.safetensors.index.json"
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")

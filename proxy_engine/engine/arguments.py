@@ -45,7 +45,7 @@ C = TypeVar("C", bound=type)
 ModelSource: TypeAlias = str | os.PathLike[str] | Module
 """A directory, a Hugging Face repo id, or a model in memory."""
 
-_OF_MODELS_IN_MEMORY = {"chat_template"}
+_OF_MODELS_IN_MEMORY = {"chat_template", "wired_memory"}
 """The options of loading that apply to a model in memory."""
 
 
@@ -105,7 +105,7 @@ def check_model(
 ) -> None:
     """Raise ``InvalidOptionError`` for arguments that do not fit together.
 
-    A model in memory has been loaded, so only its chat template can be chosen.
+    A model in memory has been loaded, so few of the options of loading apply.
     """
     for name, source in (("model", model), ("draft_model", options.draft_model)):
         if not isinstance(source, str | os.PathLike | Module | None):

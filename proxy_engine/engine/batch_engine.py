@@ -93,7 +93,7 @@ class BatchEngine:
             return [item.error or item.result for item in items]
         failed = sum(item.error is not None for item in items)
         # The hint is appended as a sentence.
-        reason = str(first.error).removesuffix(".")
+        reason = str(first.error).rstrip(".?")
         raise BatchError(
             f"{failed} of {len(items)} requests failed; request {first.index}: {reason}",
             items=items,

@@ -20,7 +20,7 @@ from ..answers.compile_queue import CompileQueue
 from ..checks import short_repr
 from ..conversation.prompts import Prompt
 from ..errors import InvalidOptionError
-from ..generation.wired_memory import model_bytes, wired_memory
+from ..generation.wired_memory import leave_unwired, model_bytes, wired_memory
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, load_model, share_model
@@ -88,7 +88,10 @@ class EngineCore:
         drafting = None if options.draft_model is None else _drafting()
         if drafting is not None:
             drafting.check_source(options.draft_model, model)
+        if not load_options.wired_memory:
+            leave_unwired()
         self.worker = worker
+        self.is_distributed = load_options.distributed
         self.media = options.media or MediaOptions()
         started = time.perf_counter()
         self.loaded = loaded = _loaded(worker, model, tokenizer, options.on_progress, load_options)
@@ -244,8 +247,11 @@ class EngineProperties:
 
     @property
     def tokenizer(self) -> TokenizerWrapper:
-        """The model's tokenizer."""
-        return self._core.loaded.tokenizer
+        """The model's tokenizer, as mlx-lm loads it."""
+        tokenizer: Any = self._core.loaded.tokenizer
+        # A cached tokenizer loads it with transformers.
+        wrapper: TokenizerWrapper = getattr(tokenizer, "wrapper", tokenizer)
+        return wrapper
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -323,8 +329,9 @@ def _loaded(
         wrapper = tokenizer if is_wrapped else TokenizerWrapper(tokenizer)
     except AttributeError as error:
         raise InvalidOptionError(
-            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}: {error}",
+            f"tokenizer should be a tokenizer, not {short_repr(tokenizer)}",
             option="tokenizer",
+            hint="mlx_lm.load returns the model and its tokenizer.",
         ) from error
     if options.chat_template is not None:
         wrapper = with_chat_template(wrapper, options.chat_template)

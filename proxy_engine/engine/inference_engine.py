@@ -20,7 +20,6 @@ from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments
 from ..options.generation import GenerationOptions
 from ..prompt_cache.options import CacheOptions
-from ..replication import replica_of
 from ..requests.worker import Worker, on_own_thread
 from ..results.events import Event, PromptProgress
 from ..runtime.process_runtime import OnProgress, to_stderr
@@ -69,8 +68,8 @@ class InferenceEngine(GenerationEngine, BatchEngine, Applications, EnginePropert
         media: Limits on the images and recordings of prompts.
         **load: How the model is loaded: ``adapter_path``, ``revision``, ``trust_remote_code``,
             ``tokenizer_config``, ``model_config`` and ``lazy`` as in ``mlx_lm.load``, and
-            ``chat_template``, which also applies to a model in memory. ``LoadOptions`` describes
-            them. They do not apply to the draft model.
+            ``chat_template`` and ``wired_memory``, which also apply to a model in memory.
+            ``LoadOptions`` describes them. They do not apply to the draft model.
 
     Raises:
         InvalidOptionError: An argument is invalid, or does not apply to the model.
@@ -177,7 +176,7 @@ class InferenceEngine(GenerationEngine, BatchEngine, Applications, EnginePropert
         return self._core.worker.submit(lambda: self._core.caches.load(path)).result()
 
     def _check_has_whole_caches(self) -> None:
-        if replica_of(self._core.loaded.model) is not None:
+        if self._core.is_distributed:
             raise InvalidOptionError(
                 "prompt caches of a distributed model cannot be saved or loaded: each rank has a "
                 "shard of them",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from ..checks import summary
 from ..errors import EarlierRunError
 from ..results.streams import Stream
 from .answer_format import ERROR, AnswerFormat
@@ -26,6 +27,8 @@ T = TypeVar("T")
 
 _SHOWN_ROWS = 20
 _SHOWN_CHARS = 300
+_SHOWN_LINES = 10
+_LINE_CHARS = 100
 _CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0"
 # No value takes more than its share of the table.
 _VALUE = "max-height:4.5em;max-width:20em;overflow:auto;overflow-wrap:anywhere;white-space:pre-line"
@@ -60,6 +63,16 @@ class ExtractedRecord(Generic[T]):
     quotes: tuple[Quotation, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     cut_short: CutShort | None = None
+
+    def __str__(self) -> str:
+        """Return the value as JSON, or the error."""
+        if self.error is not None:
+            return error_text(self.error)
+        return encode(jsonable(self.value))
+
+    def __repr__(self) -> str:
+        cut = None if self.cut_short is None else str(self.cut_short)
+        return summary(self, str(self), index=self.index, cut_short=cut)
 
 
 def record_of(outcome: Outcome, extraction: Extraction) -> ExtractedRecord[Any]:
@@ -239,6 +252,17 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             columns[name] = [one.details.get(name) for one in self._records]
         return {**columns, self._answers.prefix + ERROR: errors}
 
+    def __str__(self) -> str:
+        """Return the first records, one in a line, and the counts."""
+        lines = [
+            f"{one.index}: {_cut(' '.join(str(one).split()), _LINE_CHARS)}"
+            + (f" (cut short by {one.cut_short})" if one.cut_short is not None else "")
+            for one in self._records[:_SHOWN_LINES]
+        ]
+        if len(self) > _SHOWN_LINES:
+            lines.append("…")
+        return "\n".join([*lines, self._counts()])
+
     def __repr__(self) -> str:
         return f"<ExtractionResults: {self._counts()}>"
 
@@ -287,8 +311,11 @@ def _row(record: ExtractedRecord[Any], values: Sequence[Any]) -> str:
 
 def _shown(value: Any) -> str:
     """Return a value as a reader writes it, at most :data:`_SHOWN_CHARS` characters."""
-    text = _plain_text(jsonable(value))
-    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
+    return _cut(_plain_text(jsonable(value)), _SHOWN_CHARS)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def _plain_text(value: Any) -> str:

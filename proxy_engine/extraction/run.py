@@ -91,6 +91,13 @@ def extraction_of(
         response_format, options.prefix, requests, columns, quotes=options.quotes
     )
     chunks = Chunks.of(options.chunk_tokens, options.chunk_overlap, answers)
+    instruction = options.instruction
+    if not (instruction is None or isinstance(instruction, str) or callable(instruction)):
+        raise InvalidOptionError(
+            f"instruction should be a text or a function of a record, not "
+            f"{short_repr(instruction)}",
+            option="instruction",
+        )
     if "confidence" in columns:
         requests = {"exact_choices": True, "confidence": True, **requests}
     return Extraction(

@@ -22,7 +22,6 @@ from mlx_lm.models.cache import (
 )
 
 from ..prompt_cache.layers import flat
-from ..replication import replicated
 
 _MIN_PADDING_COLUMNS = 64
 """Common padding columns from which on dropping them is worth a copy of the cache."""
@@ -62,33 +61,28 @@ def can_retract(cache: Sequence[Any]) -> bool:
     return can_merge(cache) and all(type(layer) in kinds for layer in cache)
 
 
-@replicated(creates=True)
 def merge(caches: Sequence[Sequence[Any]]) -> list[Any]:
     """Return a batch cache with one row per cache."""
     return [layers[0].merge(list(layers)) for layers in zip(*caches, strict=True)]
 
 
-@replicated()
 def extend(cache: list[Any], other: Sequence[Any]) -> None:
     """Append the rows of another batch cache, in place."""
     for layer, more in zip(cache, other, strict=True):
         layer.extend(more)
 
 
-@replicated()
 def keep_rows(cache: Sequence[Any], rows: Sequence[int]) -> None:
     """Keep some rows of a batch cache, at least one, in place."""
     for layer in cache:
         layer.filter(list(rows))
 
 
-@replicated(creates=True)
 def extract_row(cache: Sequence[Any], row: int) -> list[Any]:
     """Return one row of a batch cache as the cache of a single sequence."""
     return [layer.extract(row) for layer in cache]
 
 
-@replicated(creates=True)
 def extract_kv_row(cache: Sequence[Any], row: int, length: int) -> list[Any]:
     """Return one row of a cache of ``BatchKVCache`` layers, with its last ``length`` tokens.
 
@@ -124,20 +118,17 @@ def right_padded(cache: Sequence[Any], lengths: Sequence[int]) -> Iterator[None]
     _end_padding(cache)
 
 
-@replicated()
 def _begin_padding(cache: Sequence[Any], lengths: Sequence[int]) -> None:
     longest = max(lengths)
     for layer in cache:
         layer.prepare(lengths=list(lengths), right_padding=[longest - n for n in lengths])
 
 
-@replicated()
 def _end_padding(cache: Sequence[Any]) -> None:
     for layer in cache:
         layer.finalize()
 
 
-@replicated()
 def drop_padding(cache: Sequence[Any], longest: int) -> None:
     """Drop columns that are padding in every row, if they are many.
 
@@ -166,14 +157,12 @@ def can_trim(cache: Sequence[Any], count: int) -> bool:
     return True
 
 
-@replicated()
 def trim(cache: Sequence[Any], count: int) -> None:
     """Remove the last ``count`` tokens of every row."""
     for layer in cache:
         layer.trim(count)
 
 
-@replicated()
 def trim_rows(cache: Sequence[Any], counts: Sequence[int]) -> None:
     """Remove the last tokens of each row, different numbers of them if the cache can be padded.
 
@@ -220,7 +209,6 @@ class Rollback:
         }
 
     @staticmethod
-    @replicated(creates=True)
     def before(cache: list[Any], token_count: int) -> Rollback:
         """Return to the state of a cache before a pass with this.
 
@@ -231,7 +219,6 @@ class Rollback:
         """
         return Rollback(cache, token_count)
 
-    @replicated()
     def keep(self, accepted: int) -> int:
         """Remove the tokens behind the accepted ones from the cache. The device is not waited for.
 
@@ -281,7 +268,6 @@ class RowsRollback:
         _sort_entries(cache)
 
     @staticmethod
-    @replicated(creates=True)
     def before(cache: list[Any], lengths: Sequence[int]) -> RowsRollback:
         """Return to the state of a cache before a pass with this.
 
@@ -291,7 +277,6 @@ class RowsRollback:
         """
         return RowsRollback(cache, lengths)
 
-    @replicated()
     def drop(self, counts: Sequence[int]) -> list[int]:
         """Remove the last columns of each row. The device is not waited for.
 

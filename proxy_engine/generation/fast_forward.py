@@ -6,11 +6,10 @@ import string
 import threading
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
@@ -18,6 +17,9 @@ from state_machines.caches import LruCache, WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_range, bytes_in
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 Encode: TypeAlias = Callable[[str], Sequence[int]]
 """Text to token ids, without added special tokens. Called on the model's thread."""

@@ -15,7 +15,6 @@ import mlx.core as mx
 import numpy as np
 from mlx.nn.layers.base import Module
 
-from ..replication import replicated
 from ..results.parts import Logprob, TokenLogprobs
 from .output_layer import OutputLayer
 
@@ -72,11 +71,10 @@ class ForwardPass:
         return PassOutput(logits, hidden, layer, states)
 
 
-@replicated(runs_model=True)
 def run_model(
     model: Module, tokens: mx.array, cache: Sequence[Any], arguments: Mapping[str, Any]
 ) -> mx.array:
-    """Run a pass that computes all logits, on all ranks. Nothing is evaluated on a single rank.
+    """Run a pass that computes all logits. Nothing is evaluated.
 
     Args:
         model: The model.

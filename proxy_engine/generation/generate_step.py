@@ -5,19 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx_lm.generate import maybe_quantize_kv_cache
 from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from samplers import SamplingParameters, make_sampler
 from state_machines import StateMachine, Vocabulary
 from state_machines.completion import Guard
 
 from ..errors import InvalidOptionError
+from ..prompt_cache.layers import quantize_cache
 from .batch import Batch
 from .constraint import Constraint
 from .device_masks import DeviceMasks, text_token_mask
@@ -27,6 +26,9 @@ from .limits import PartLimits, SequenceOptions, end_token_ids, xtc_special_toke
 from .prefill import Prefill, default_prefill_step_size
 from .sequence import GeneratedSequence
 from .sequence_samplers import CustomSampler, LogitsProcessor, LogprobsSampler
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 _UNLIMITED = 1 << 62
 
@@ -116,6 +118,9 @@ def generate_step(
             raise InvalidOptionError("a machine requires the tokenizer", option="tokenizer")
         constraint = _constraint(SequenceOptions((), max_tokens), masks)
     else:
+        # Deferred: it imports transformers, which made the tokenizer.
+        from mlx_lm.tokenizer_utils import TokenizerWrapper  # noqa: PLC0415
+
         if not isinstance(tokenizer, TokenizerWrapper):
             tokenizer = TokenizerWrapper(tokenizer)
         vocabulary = _checked_vocabulary(vocabulary, tokenizer, width)
@@ -136,10 +141,10 @@ def generate_step(
         quantize=None
         if kv_bits is None
         else partial(
-            maybe_quantize_kv_cache,
-            quantized_kv_start=quantized_kv_start,
-            kv_group_size=kv_group_size,
-            kv_bits=kv_bits,
+            quantize_cache,
+            start=quantized_kv_start,
+            group_size=kv_group_size,
+            bits=kv_bits,
         ),
         inputs=None if input_embeddings is None else _Embeddings(input_embeddings),
     )

@@ -6,16 +6,19 @@ import math
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from state_machines import Vocabulary
 from state_machines.completion import Guard
 from state_machines.root import Part, RootMatcher, Text
 
 from ..options.generation import PartOptions
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 _DEADLINE_RESERVE = 1.1
 """Factor by which future tokens may take longer than past ones."""

@@ -26,7 +26,6 @@ from mlx_lm.models.cache import (
 )
 
 from ..prompt_cache.layers import copy_cache, flat
-from ..replication import replicated
 from .cache_layers import Rollback, merge, right_padded
 from .shared_prefix import prefix_caches, prefix_layers
 
@@ -109,15 +108,16 @@ class ModelChecks:
 
     def _compare(self, operation: str) -> bool:
         """Compare an operation's logits with those of single texts."""
-        run, equal_rows = _OPERATIONS[operation]
         try:
             texts = _texts(self._model)
-            rows = run(self._model, texts, list(range(len(texts))))
+            rows = _rows_together(self._model, operation, texts, list(range(len(texts))))
             error = _largest_error(rows, texts)
             rounding = 0.0
             if not error <= _NEGLIGIBLE_ERROR:
                 for number, text in enumerate(texts):
-                    rows = equal_rows(self._model, texts, [number, number])
+                    # Rows of equal lengths are computed correctly by any model that takes a batch.
+                    same = "decoding" if operation == "shared prefixes" else operation
+                    rows = _rows_together(self._model, same, texts, [number, number])
                     rounding = max(rounding, _largest_error(rows, [text, text]))
         except Exception as exception:
             _log.info("%s of several rows fails with this model: %s", operation, exception)
@@ -190,7 +190,6 @@ class _AloneText:
         self.logits = _decode(model, [self], copy_cache(self.cache))[0]
 
 
-@replicated(creates=True)
 def _texts(model: Module) -> list[_AloneText]:
     is_on_gpu = mx.default_device().type == mx.DeviceType.gpu
     width = int(model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model)).shape[-1])
@@ -203,17 +202,20 @@ def _texts(model: Module) -> list[_AloneText]:
     return [text(_SHORT_PROMPT), text(_LONG_PROMPT_ON_GPU if is_on_gpu else _LONG_PROMPT_ON_CPU)]
 
 
-@replicated()
-def _after_merging(model: Module, texts: list[_AloneText], numbers: list[int]) -> _Logits:
+def _rows_together(
+    model: Module, operation: str, texts: list[_AloneText], numbers: list[int]
+) -> _Logits:
+    """Return the logits of a batch of the texts with these numbers."""
+    return _OPERATIONS[operation](model, [texts[number] for number in numbers])
+
+
+def _after_merging(model: Module, rows: list[_AloneText]) -> _Logits:
     """Decode after prompts that were processed alone."""
-    rows = [texts[number] for number in numbers]
     return _decode(model, rows, merge([copy_cache(text.cache) for text in rows]))
 
 
-@replicated()
-def _after_padding(model: Module, texts: list[_AloneText], numbers: list[int]) -> _Logits:
+def _after_padding(model: Module, rows: list[_AloneText]) -> _Logits:
     """Decode after prompts that were processed together, padded on the right."""
-    rows = [texts[number] for number in numbers]
     lengths = [len(text.prompt) for text in rows]
     tokens = [[*text.prompt, *[0] * (max(lengths) - len(text.prompt))] for text in rows]
     cache = merge([make_prompt_cache(model) for _ in rows])
@@ -223,27 +225,22 @@ def _after_padding(model: Module, texts: list[_AloneText], numbers: list[int]) -
     return _decode(model, rows, cache)
 
 
-@replicated()
-def _after_prefix(model: Module, texts: list[_AloneText], numbers: list[int]) -> _Logits:
+def _after_prefix(model: Module, texts: list[_AloneText]) -> _Logits:
     """Read answers in one pass behind the cache of their prompts, with another row each."""
     found = []
-    for text in [texts[number] for number in numbers]:
+    for text in texts:
         caches = prefix_caches(prefix_layers(text.cache, 0, len(text.prompt)))
         rows = mx.array([text.answer, text.answer[::-1]])
         found.append(np.array(model(rows, cache=caches)[0].astype(mx.float32)))
     return np.stack(found)
 
 
-_Run: TypeAlias = Callable[[Module, list[_AloneText], list[int]], _Logits]
-"""Returns the logits of a batch of the texts with these numbers."""
-
-_OPERATIONS: dict[str, tuple[_Run, _Run]] = {
-    "decoding": (_after_merging, _after_merging),
-    "padding": (_after_padding, _after_padding),
-    "shared prefixes": (_after_prefix, _after_merging),
+_OPERATIONS: dict[str, Callable[[Module, list[_AloneText]], _Logits]] = {
+    "decoding": _after_merging,
+    "padding": _after_padding,
+    "shared prefixes": _after_prefix,
 }
-"""Operations on several rows, and the one that shows how large rounding is where texts are equal:
-rows of equal lengths are computed correctly by any model that takes a batch."""
+"""Operations on several rows."""
 
 
 def _largest_error(rows: _Logits, texts: Sequence[_AloneText]) -> float:
@@ -262,7 +259,6 @@ def _read(model: Module, tokens: mx.array, cache: list[Any], passes: int) -> _Lo
     return np.array(mx.concatenate(found, axis=1).astype(mx.float32))
 
 
-@replicated()
 def _wide_pass_error(model: Module, cache: list[Any], token_ids: Sequence[int]) -> float:
     """Return the error of one pass over some tokens. The cache is restored."""
     tokens = mx.array([list(token_ids)] * _row_count(cache))

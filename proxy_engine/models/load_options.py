@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypedDict, cast
 
 from jinja2 import TemplateSyntaxError
 from pydantic import Field, ValidationInfo, field_validator
-from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from ..checks import OptionModel, directory_path
 from ..options.generation import GenerationOptions
@@ -42,6 +41,7 @@ class LoadArguments(TypedDict, total=False):
     lazy: bool
     chat_template: str | os.PathLike[str] | None
     distributed: bool
+    wired_memory: bool
 
 
 class LoadOptions(OptionModel):
@@ -75,6 +75,9 @@ class LoadOptions(OptionModel):
 
     distributed: bool = False
     """Whether the ranks of a process group share the model."""
+    wired_memory: bool = True
+    """Whether macOS keeps the memory of the device resident while models run. `False` applies to
+    all models of the process, as `PROXY_ENGINE_WIRED_MEMORY=0` does."""
 
     @classmethod
     def of(cls, arguments: LoadArguments) -> LoadOptions:
@@ -121,6 +124,11 @@ class LoadOptions(OptionModel):
             return None
         if "chat_template" in info.data.get("tokenizer_config", ()):
             raise ValueError("should not be given together with that of tokenizer_config")
+        # Deferred: its tags are those of transformers.
+        from transformers.utils.chat_template_utils import (  # noqa: PLC0415
+            _compile_jinja_template,
+        )
+
         try:
             _compile_jinja_template(template)
         except TemplateSyntaxError as error:

@@ -15,8 +15,6 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.tokenizer_utils import TokenizerWrapper
-from mlx_lm.utils import dequantize_model
 from tokenizers import Tokenizer
 
 from ..errors import (
@@ -29,7 +27,7 @@ from ..errors import (
 )
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
-from ..runtime.blas import announce_slow_blas, has_fast_blas, widen_on_cpu
+from ..runtime.blas import announce_slow_blas, dequantize, has_fast_blas, widen_on_cpu
 from ..runtime.extras import is_installed
 from ..runtime.process_runtime import OnProgress
 from .adapters import apply_adapter, read_adapter
@@ -54,6 +52,8 @@ from .load_options import LoadOptions
 from .locations import check_location, not_found_error, read_configuration
 
 if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+
     from ..multimodal.processor import MultimodalProcessor
     from ..transcription.parakeet import Parakeet
     from ..transcription.whisper import Whisper
@@ -262,7 +262,9 @@ def _load(
     except Exception as error:
         raise _load_error(error, path, name, options.revision) from error
     # To float32, which takes 4 bytes per weight.
-    model = dequantize_model(parts.model) if dequantizes else parts.model
+    model = parts.model
+    if dequantizes:
+        dequantize(model)
     widen_on_cpu(model, name)
     if parts.shard is not None:
         parts.shard(model, name)
@@ -324,7 +326,9 @@ def evaluate_weights(model: Module, name: str) -> None:
         ModelFormatError: The arrays cannot be evaluated.
     """
     try:
-        mx.eval(_arrays(model))
+        # One by one: arrays that others are computed from are freed on the way.
+        for array in _arrays(model):
+            mx.eval(array)
     except Exception as error:
         raise ModelFormatError(
             f"the weights of {name!r} cannot be evaluated: {error}",

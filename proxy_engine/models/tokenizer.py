@@ -6,15 +6,15 @@ import copy
 import importlib
 import os
 from pathlib import Path
-from typing import Any
-
-from mlx_lm import tokenizer_utils
-from mlx_lm.tokenizer_utils import TokenizerWrapper
+from typing import TYPE_CHECKING, Any
 
 from state_machines import Vocabulary, VocabularyCache
 from state_machines.compiled_library import cache_directory
 
 from .loading import LoadedModel
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 # Files that transformers may read a tokenizer from.
 _PATTERNS = ("*token*.json", "*token*.py", "*.model", "*.tiktoken", "vocab.*", "merges.txt")
@@ -62,6 +62,9 @@ def with_chat_template(tokenizer: TokenizerWrapper, template: str) -> TokenizerW
 
     mlx-lm's parser of tool calls is that of the new template, as after loading.
     """
+    # Deferred: it imports transformers, as the tokenizer did.
+    from mlx_lm import tokenizer_utils  # noqa: PLC0415
+
     inner: Any = copy.copy(tokenizer._tokenizer)
     inner.chat_template = template
     settings = getattr(inner, "init_kwargs", {})
@@ -75,4 +78,6 @@ def with_chat_template(tokenizer: TokenizerWrapper, template: str) -> TokenizerW
             "tool_call_start": module.tool_call_start,
             "tool_call_end": module.tool_call_end,
         }
-    return TokenizerWrapper(inner, eos_token_ids=tokenizer.eos_token_ids, **arguments)
+    return tokenizer_utils.TokenizerWrapper(
+        inner, eos_token_ids=tokenizer.eos_token_ids, **arguments
+    )

@@ -68,6 +68,24 @@ _HINTS = {
         "Did you mean 'response_format'?",
     ),
     "response_format": "It is an argument of generate and its siblings.",
+    **dict.fromkeys(
+        ("regex", "pattern", "grammar", "choice", "choices", "guided_regex", "guided_choice"),
+        "Give response_format=Regex(...), Choice([...]), Lark(...) or GBNF(...).",
+    ),
+    **dict.fromkeys(
+        ("system", "system_prompt", "system_message", "instructions"),
+        'Give messages: [{"role": "system", "content": ...}, {"role": "user", "content": ...}].',
+    ),
+    **dict.fromkeys(("messages", "conversation"), "Messages are the first argument, the prompt."),
+    "stream": "engine.stream(prompt) returns the events of an answer.",
+    **dict.fromkeys(("max_length", "num_predict", "max_gen_len"), "Did you mean 'max_tokens'?"),
+    **dict.fromkeys(("stop_sequences", "stop_words"), "Did you mean 'stop'?"),
+    **dict.fromkeys(("timeout", "max_time"), "Did you mean 'max_seconds'?"),
+    "do_sample": "temperature=0 selects the most likely token, others sample.",
+    **dict.fromkeys(
+        ("image", "images"), "An image is a part of a message: ImageContent in its content."
+    ),
+    **dict.fromkeys(("function", "functions"), "Did you mean 'tools'?"),
     # Arguments of mlx-lm's functions.
     "draft_model": "It is an argument of InferenceEngine.",
     "num_draft_tokens": "It is an argument of InferenceEngine, and a field of SpeculationOptions.",
@@ -305,6 +323,16 @@ class GenerationOptions(OptionModel, SamplingParameters):
     between passes."""
     trace: bool = False
     """Report when the generation loop did what."""
+
+    @field_validator("logprobs", mode="before")
+    @classmethod
+    def _check_logprobs(cls, logprobs: Any) -> Any:
+        if isinstance(logprobs, bool):
+            raise ValueError(
+                "should be the number of most likely tokens to report at each position: 0 for the "
+                "sampled token alone, None for no log-probabilities"
+            )
+        return logprobs
 
     @field_validator("min_tokens")
     @classmethod

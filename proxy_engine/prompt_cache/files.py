@@ -15,11 +15,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import mlx.core as mx
-import mlx_lm
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from mlx_lm.models import cache as mlx_caches
@@ -198,7 +198,7 @@ def model_identity(model: Module) -> dict[str, str]:
         "quantization": "; ".join(kinds) or _NOTHING,
         "adapter": _digest_of(adapters) if adapters else _NOTHING,
         "weights": _digest_of(_checksums(model)),
-        "mlx_lm": mlx_lm.__version__,
+        "mlx_lm": metadata.version("mlx-lm"),
     }
 
 

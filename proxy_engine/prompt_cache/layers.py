@@ -27,18 +27,14 @@ from mlx_lm.models.cache import (
     _BaseCache,
 )
 
-from ..replication import replicated
-
 _BUFFERED = (KVCache, QuantizedKVCache, ConcatenateKVCache)
 
 
-@replicated(creates=True)
 def copy_cache(cache: Sequence[Any]) -> list[Any]:
     """Return a copy that can be extended independently. Arrays are shared until written to."""
     return copy.deepcopy(list(cache))
 
 
-@replicated()
 def evaluate(cache: Sequence[Any], wait: bool = True) -> None:
     """Evaluate the arrays, so that they no longer refer to the graph that computes them.
 
@@ -94,7 +90,6 @@ def max_scorable_length(cache: Sequence[Any]) -> int:
     return min(map(_max_scorable_length, cache), default=0)
 
 
-@replicated()
 def trim_to(cache: Sequence[Any], length: int) -> None:
     """Trim a trimmable cache to its first ``length`` tokens, in place.
 
@@ -140,6 +135,20 @@ def _max_trimmable_length(layer: Any) -> int:
     if isinstance(layer, ChunkedKVCache):
         return int(layer.chunk_size)
     return sys.maxsize if layer.is_trimmable() else 0
+
+
+def quantize_cache(cache: list[Any], start: int, group_size: int, bits: int | None) -> None:
+    """Quantize the layers of a cache that have at least ``start`` tokens, as mlx-lm does, in place.
+
+    Args:
+        cache: One entry per layer.
+        start: The number of tokens.
+        group_size: As in ``mx.quantize``.
+        bits: As in ``mx.quantize``; ``None``: nothing is quantized.
+    """
+    for index, layer in enumerate(cache if bits is not None else ()):
+        if hasattr(layer, "to_quantized") and layer.offset >= start:
+            cache[index] = layer.to_quantized(group_size=group_size, bits=bits)
 
 
 def to_mlx_lm(layer: Any) -> Any:

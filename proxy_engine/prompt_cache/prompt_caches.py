@@ -10,11 +10,9 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx_lm.generate import maybe_quantize_kv_cache
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError
-from ..replication import replicated
 from .disk.disk_cache import DiskCache
 from .files import model_identity, read_cache, write_cache
 from .format import is_by_token
@@ -24,6 +22,7 @@ from .layers import (
     is_trimmable,
     max_scorable_length,
     max_trimmable_length,
+    quantize_cache,
     token_counts,
     trim_to,
 )
@@ -367,12 +366,10 @@ class PromptCaches:
         }
 
 
-@replicated()
 def _quantize(cache: list[Any], start: int, group_size: int, bits: int | None) -> None:
-    maybe_quantize_kv_cache(cache, start, group_size, bits)
+    quantize_cache(cache, start, group_size, bits)
 
 
-@replicated(creates=True)
 def _fresh_cache(model: Module, max_kv_size: int | None) -> list[Any]:
     """Return an empty cache.
 
@@ -396,7 +393,7 @@ def _check_quantization(model: Module, options: CacheOptions) -> None:
     try:
         # Lazy: the passes are never evaluated.
         model(token, cache=cache)
-        maybe_quantize_kv_cache(cache, 0, options.kv_group_size, options.kv_bits)
+        quantize_cache(cache, 0, options.kv_group_size, options.kv_bits)
         model(token, cache=cache)
     except Exception as error:
         raise InvalidOptionError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, T
 
 import pydantic
 
+from ..checks import summary
 from ..conversation.content import ToolCall
 from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError
@@ -173,6 +174,21 @@ class GenerationResult(Generic[T]):
     def to_message(self) -> dict[str, Any]:
         """Return the answer as an OpenAI message, to be appended to the conversation."""
         return self.to_interaction().to_message()
+
+    def __str__(self) -> str:
+        """Return the text; of an answer with tool calls alone the calls, one in a line."""
+        return self.text or "\n".join(map(str, self.tool_calls))
+
+    def __repr__(self) -> str:
+        cut = self.cut_short
+        return summary(
+            self,
+            self.text,
+            finish_reason=self.finish_reason,
+            cut_short=None if cut is None else str(cut),
+            tool_calls=tuple(call.name for call in self.tool_calls),
+            completion_tokens=self.usage.completion_tokens,
+        )
 
     def _repr_html_(self) -> str:
         """Return the result as HTML, which notebooks show."""

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..checks import summary
 from ..conversation.content import ToolCall
 
 T = TypeVar("T")
@@ -25,6 +26,13 @@ class DraftUsage:
 
     drafted_tokens: int
     accepted_tokens: int
+
+
+_SHOWN_COUNTS = (
+    *("prompt_tokens", "completion_tokens", "prompt_seconds", "completion_seconds"),
+    *("cached_tokens", "reasoning_tokens", "retries"),
+)
+"""The counts in the ``repr`` of a usage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,15 @@ class Usage:
     inexact_choice_tokens: int = 0
     drafts: Mapping[str, DraftUsage] = field(default_factory=dict)
     retries: int = 0
+
+    def __repr__(self) -> str:
+        counts = {name: getattr(self, name) for name in _SHOWN_COUNTS}
+        shown = ", ".join(
+            f"{name}={round(count, 3) if isinstance(count, float) else count}"
+            for name, count in counts.items()
+            if count
+        )
+        return f"Usage({shown})"
 
     @property
     def total_tokens(self) -> int:
@@ -258,6 +275,10 @@ class ScoredChoice:
     chosen: ScoredOption
     forced_bytes: int = 0
 
+    def __repr__(self) -> str:
+        options = len(self.options)
+        return summary(self, self.chosen.text, probability=self.chosen.probability, options=options)
+
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
@@ -294,3 +315,6 @@ class CutShort:
 
     pointer: str
     reason: Literal["max_tokens", "max_seconds", "repetition"]
+
+    def __str__(self) -> str:
+        return f"{self.reason} at {self.pointer}" if self.pointer else self.reason

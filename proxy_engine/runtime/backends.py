@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from importlib import metadata
 
 from ..errors import MissingExtraError
+from .deferred_package import defer_mlx_lm
 from .openblas import use_openblas
 
 DISTRIBUTIONS = {"cpu": "mlx-cpu", "cuda12": "mlx-cuda-12", "cuda13": "mlx-cuda-13"}
@@ -35,12 +36,15 @@ def installed_backends() -> list[str]:
 def requires_backend() -> Iterator[None]:
     """Check MLX's backend around the first import of ``mlx.core``, and let it use OpenBLAS.
 
+    Within the block and later, ``mlx_lm`` is executed when one of its names is used.
+
     Warns if several backends are installed.
 
     Raises:
         MissingExtraError: On Linux, no backend is installed, or it cannot be loaded.
         ImportError: On macOS, MLX cannot be imported.
     """
+    defer_mlx_lm()
     try:
         yield
     except ImportError as error:

@@ -16,7 +16,10 @@ from typing import Any, cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
-from mlx.utils import tree_flatten
+from mlx.nn.layers.embedding import Embedding
+from mlx.nn.layers.linear import Linear
+from mlx.nn.layers.quantized import QuantizedEmbedding, QuantizedLinear
+from mlx.utils import tree_flatten, tree_unflatten
 
 from .openblas import remedy, uses_reference_blas
 from .process_runtime import OnProgress, announce
@@ -77,6 +80,32 @@ def widen_on_cpu(model: Module, name: str) -> None:
         return
     # Private arrays as well, such as masks and positions, which modules do not count as parameters.
     model.apply(_widened, lambda _, __, value: isinstance(value, dict | list | mx.array))
+
+
+def dequantize(model: Module) -> None:
+    """Replace the quantized layers of a model by dense ones with equal values, as lazy arrays.
+
+    Args:
+        model: The model, which is changed. Its quantized layers are linear ones or embeddings.
+    """
+    layers: list[tuple[str, Any]] = model.named_modules()
+    dense: list[tuple[str, Module]] = []
+    for name, layer in layers:
+        if not isinstance(layer, QuantizedLinear | QuantizedEmbedding):
+            continue
+        weight = mx.dequantize(
+            layer.weight, layer.scales, layer.biases, layer.group_size, layer.bits, layer.mode
+        )
+        rows, width = weight.shape
+        if isinstance(layer, QuantizedEmbedding):
+            plain: Any = Embedding(rows, width)
+        else:
+            plain = Linear(width, rows, bias="bias" in layer)
+            if "bias" in layer:
+                plain.bias = layer.bias
+        plain.weight = weight
+        dense.append((name, plain))
+    model.update_modules(tree_unflatten(dense))
 
 
 def _widened(value: Any) -> Any:

@@ -284,7 +284,7 @@ def api_error(
             name = Path(error.adapter).name
             what = f"the adapter {name!r} cannot be used with {error.model!r}: {error.reason}"
             return ApiError(400, what, code="invalid_adapter", param="adapters")
-        case EngineClosedError():
+        case EngineClosedError() if not isinstance(error, DistributedError):
             return shutting_down()
     kind = next((kind for kind in _KINDS if isinstance(error, kind)), ProxyError)
     status, code, parameter = _KINDS[kind]

@@ -88,6 +88,8 @@ class ServerSettings(BaseSettings):
     """whether code of a model's files is run, for its architecture and its tokenizer"""
     distributed: bool = False
     """whether ranks that mlx.launch has started share the model"""
+    wired_memory: bool = True
+    """whether macOS keeps the memory of the device resident while models run"""
     chat_template: str | None = None
     """chat template of every model, in Jinja, or the name of its file"""
     num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
@@ -259,6 +261,7 @@ class ServerSettings(BaseSettings):
             adapter_path=adapter,
             trust_remote_code=self.trust_remote_code,
             distributed=self.distributed,
+            wired_memory=self.wired_memory,
         )
         if not transcribes:
             arguments["chat_template"] = self.chat_template

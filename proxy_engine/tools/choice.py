@@ -206,6 +206,9 @@ def _named(name: str, tools: Sequence[Tool]) -> Tool:
             return tool
     known = dict.fromkeys([*(tool.name for tool in tools), "auto", "required", "none"])
     hint = suggestion(name, known) if tools else "No tools were given."
+    if tools and name == "any":
+        # The name of Anthropic and LangChain.
+        hint = "Did you mean 'required'?"
     raise _invalid(f"there is no tool {short_repr(name)}", hint)
 
 

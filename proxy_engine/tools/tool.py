@@ -21,7 +21,7 @@ from state_machines.argument_notations import INPUT, JSON
 from state_machines.errors import SchemaError, has_surrogate
 from state_machines.tool_calls import ToolSignature, input_schema
 
-from ..checks import short_repr
+from ..checks import short_repr, summary
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
 from ..text_formats import TextFormat
 from ..validation import JsonValidator
@@ -68,6 +68,10 @@ class Tool:
     reader: ArgumentReader | None = field(default=None, repr=False, compare=False)
     input: InputFormat | None = None
     is_described: bool = True
+
+    def __repr__(self) -> str:
+        names = tuple(self.parameters.get("properties", ()))
+        return summary(self, self.name, description=self.description, parameters=names)
 
     @classmethod
     def from_grammar(

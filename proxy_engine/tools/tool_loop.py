@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json, to_json
 
-from ..checks import as_list, short_repr
+from ..checks import as_list, short_repr, summary
 from ..conversation.content import (
     AudioContent,
     Content,
@@ -72,6 +72,19 @@ class ToolRun(Generic[A]):
     conversation: tuple[Interaction, ...]
     rounds: int
     pending: tuple[ToolCall, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text of the last answer, as ``str(result)``."""
+        return str(self.result)
+
+    def __repr__(self) -> str:
+        return summary(
+            self,
+            str(self),
+            rounds=self.rounds,
+            messages=len(self.conversation),
+            pending=tuple(call.name for call in self.pending),
+        )
 
 
 class ToolLoop(Generic[A]):

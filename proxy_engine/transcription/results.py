@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from ..checks import summary
 from ..results.parts import Usage
 from ..results.streams import Stream
 
@@ -58,6 +59,13 @@ class TranscriptSegment:
     compression_ratio: float = 0.0
     no_speech_prob: float | None = None
     words: tuple[TranscriptWord, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+    def __repr__(self) -> str:
+        return summary(self, self.text, start=self.start, end=self.end)
 
 
 def subtitles_srt(segments: Iterable[TranscriptSegment]) -> str:
@@ -129,6 +137,20 @@ class Transcript(Generic[T]):
     model: str
     finish_reason: Literal["stop", "cancelled"] = "stop"
     lead_in: str = ""
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+    def __repr__(self) -> str:
+        return summary(
+            self,
+            self.text,
+            language=self.language,
+            duration=self.duration,
+            segments=len(self.segments),
+            finish_reason=self.finish_reason,
+        )
 
     def to_srt(self) -> str:
         """Return the segments as SubRip subtitles."""

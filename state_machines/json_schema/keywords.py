@@ -200,6 +200,9 @@ KEYWORD_NAMES_BY_VOCABULARY: Mapping[str, frozenset[str]] = {
     for vocabulary in {keyword.vocabulary for keyword in KEYWORDS}
 }
 
+KEYWORD_NAMES = frozenset(keyword.name for keyword in KEYWORDS)
+"""The names of all keywords, annotations included."""
+
 COSTLY_KEYWORDS: tuple[str, ...] = tuple(
     keyword.name for keyword in sorted(KEYWORDS, key=lambda k: -k.cost) if keyword.cost
 )

@@ -94,12 +94,14 @@ class Trial:
         python: The interpreter.
         compiled: Whether the compiled loop is expected.
         extra: The backend; empty for none.
+        reads_readme: Whether the command lines of the README are run, which takes a download.
     """
 
     file: Path
     python: str
     compiled: bool
     extra: str = "cpu"
+    reads_readme: bool = False
 
     def run(self) -> None:
         """Install with pip, compute a mask, and extract JSON with the embedded model."""
@@ -119,6 +121,8 @@ class Trial:
             run(environment / "bin" / "python", "-I", SMOKE, *flags, env=compiler)
             if not without:
                 check_command(environment / "bin" / "proxy-engine")
+            if self.reads_readme:
+                check_readme(environment / "bin" / "proxy-engine")
 
 
 def check_command(command: str | Path) -> None:
@@ -126,6 +130,18 @@ def check_command(command: str | Path) -> None:
     result = json.loads(run(command, "extract", "--quiet", "--schema", PERSON, TEXT))
     if set(result) != {"name", "age", "city"}:
         raise SystemExit(f"unexpected result: {result}")
+
+
+def check_readme(command: Path) -> None:
+    """Run the command lines of the README as a new user, whose home directory is empty."""
+    lines = re.findall(r"^\$ proxy-engine (.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory, "work")
+        shutil.copytree(ROOT / "examples", work / "examples")
+        # The commands of `run` begin in a directory of their own.
+        for line in lines:
+            script = f"cd {work} && {command} {line}"
+            run("sh", "-c", script, env={"HOME": directory, "XDG_CACHE_HOME": ""})
 
 
 def check_uv(wheel: Path) -> None:
@@ -144,7 +160,8 @@ def trials(files: list[Path], pythons: list[str]) -> Iterator[Trial]:
     machine = "arm64" if sys.platform == "darwin" else platform.machine()
     for file in files:
         if file.name.endswith(f"{machine}.whl"):
-            yield from (Trial(file, python, compiled=True) for python in pythons)
+            for python in pythons:
+                yield Trial(file, python, compiled=True, reads_readme=python == pythons[0])
             yield Trial(file, pythons[0], compiled=True, extra="")
         elif file.name.endswith("-any.whl"):
             yield Trial(file, pythons[0], compiled=False)

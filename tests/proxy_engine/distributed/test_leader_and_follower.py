@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
+from types import CellType, FrameType, SimpleNamespace
 from typing import Any
 
 import engine_answers
@@ -20,12 +20,18 @@ from proxy_engine import CacheOptions, InferenceEngine
 from proxy_engine.distributed import follower as follower_module
 from proxy_engine.distributed import leader as leader_module
 from proxy_engine.distributed import leader as leading
-from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel, RankMessage
+from proxy_engine.distributed.channel import FollowerChannel, LeaderChannel
 from proxy_engine.distributed.follower import Follower, follow
 from proxy_engine.distributed.leader import Leader
+from proxy_engine.distributed.operations import (
+    OPERATIONS,
+    RankMessage,
+    Replica,
+    ReplicatedList,
+    register,
+)
 from proxy_engine.errors import DistributedError
 from proxy_engine.prompt_cache.layers import flat
-from proxy_engine.replication import Replica, ReplicatedList, replicated
 
 
 class NearChannel(LeaderChannel):
@@ -141,9 +147,32 @@ def test_objects_that_rank_0_no_longer_uses_are_freed(
         assert len(pair.follower.objects) <= before + 1
 
 
-@replicated()
+def test_no_module_calls_an_operation_without_the_other_ranks(pair: Pair) -> None:
+    # The settings of all tests hide what was imported from the collector.
+    gc.unfreeze()
+    gc.collect()
+    for operation in OPERATIONS.values():
+        if operation is REFUSAL or operation.function.__module__.startswith("proxy_engine.distri"):
+            continue
+        owners = gc.get_referrers(operation.function)
+        # The operation itself, and the function in its place: its cell and its `__wrapped__`.
+        others = [
+            owner
+            for owner in owners
+            if not (
+                owner is operation
+                or isinstance(owner, CellType | FrameType)
+                or (isinstance(owner, dict) and owner.get("__wrapped__") is operation.function)
+            )
+        ]
+        assert not others, operation.name
+
+
 def refuse(objects: list[Any]) -> None:
     raise ValueError("refused")
+
+
+REFUSAL = register(refuse)
 
 
 class ScriptedChannel(FollowerChannel):
@@ -161,7 +190,7 @@ class ScriptedChannel(FollowerChannel):
         return None
 
 
-REFUSE = RankMessage(f"{refuse.__module__}.{refuse.__qualname__}", [[]])
+REFUSE = RankMessage(REFUSAL.name, [[]])
 FAILED = RankMessage(has_failed=True)
 IDLE = RankMessage()
 
@@ -192,5 +221,5 @@ def test_leader_reports_an_operation_that_fails(pair: Pair) -> None:
     given = ReplicatedList()
     given.replica = Replica(pair.leader, 1)
     with pytest.raises(ValueError, match="refused"):
-        refuse(given)
+        pair.leader.perform(REFUSAL, (given,))
     assert [message.has_failed for message in sent] == [False, True]

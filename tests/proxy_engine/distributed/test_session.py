@@ -103,21 +103,22 @@ def test_error_of_rank_0_s_program_ends_the_other_ranks_in_order(tmp_path: Path)
 # An engine whose model several ranks share.
 
 
-def test_ranks_generate_the_tokens_of_one_process(
-    tmp_path: Path, tiny_model_directory: Path
-) -> None:
-    tiny = tiny_model_directory
-    directories = [
-        written_model(tmp_path / "qwen3", tiny, "qwen3"),
+@pytest.mark.parametrize(
+    ("size", "name", "changes"),
+    [
+        (3, "qwen3", {"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 16}),
         # Three heads do not divide by two ranks: a pipeline.
-        written_model(
-            tmp_path / "qwen2", tiny, "qwen2", num_attention_heads=3, num_key_value_heads=3
-        ),
-    ]
-    printed = run_ranks(2, [engine_answers.__file__, *map(str, directories)])[0]
-    lines = [line for line in printed.splitlines() if line.startswith("[[")]
-    assert len(lines) == len(directories)
-    for directory, line in zip(directories, lines, strict=True):
-        with InferenceEngine(directory, batch_size=4) as engine:
-            expected = engine_answers.answers(engine)
-        assert json.loads(line) == json.loads(json.dumps(expected)), directory
+        (2, "qwen2", {"num_attention_heads": 3, "num_key_value_heads": 3}),
+    ],
+)
+def test_ranks_generate_the_tokens_of_one_process(
+    tmp_path: Path, tiny_model_directory: Path, size: int, name: str, changes: dict[str, int]
+) -> None:
+    # As wide as a multiple of three.
+    changes = {**changes, "intermediate_size": 96}
+    directory = written_model(tmp_path / name, tiny_model_directory, name, **changes)
+    printed = run_ranks(size, [engine_answers.__file__, str(directory)])[0]
+    (line,) = (line for line in printed.splitlines() if line.startswith("[["))
+    with InferenceEngine(directory, batch_size=4) as engine:
+        expected = engine_answers.answers(engine)
+    assert json.loads(line) == json.loads(json.dumps(expected))

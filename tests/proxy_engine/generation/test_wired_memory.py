@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import os
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +15,11 @@ import mlx.core as mx
 import pytest
 from cached_models import model_of
 
+from proxy_engine import InferenceEngine
 from proxy_engine.generation import wired_memory as package_function
 from proxy_engine.generation.wired_memory import clear_cache, model_bytes, wired_memory
+
+module = importlib.import_module("proxy_engine.generation.wired_memory")
 
 RECOMMENDED = 1000
 
@@ -53,6 +60,40 @@ def test_last_of_several_runs_restores_the_limit(calls: list[Any]) -> None:
     assert calls == [RECOMMENDED, "waited"]
     second.__exit__(None, None, None)
     assert calls == [RECOMMENDED, "waited", "waited", 7]
+
+
+def test_limit_is_left_alone_in_processes_that_do_not_wire_memory(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_unwired", threading.Event())
+    module.leave_unwired()
+    with wired_memory(10):
+        pass
+    assert calls == []
+
+
+@pytest.mark.parametrize(("value", "is_unwired"), [("0", True), ("False", True), ("1", False)])
+def test_variable_leaves_memory_unwired(value: str, is_unwired: bool) -> None:
+    program = "from proxy_engine.generation import wired_memory as _; import sys; "
+    program += "print(sys.modules['proxy_engine.generation.wired_memory']._unwired.is_set())"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PROXY_ENGINE_WIRED_MEMORY": value},
+    )
+    assert run.stdout.strip() == str(is_unwired)
+
+
+def test_engines_leave_memory_unwired(
+    tiny_model: Any, tiny_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_unwired", threading.Event())
+    with InferenceEngine(tiny_model, tiny_tokenizer):
+        assert not module._unwired.is_set()
+    with InferenceEngine(tiny_model, tiny_tokenizer, wired_memory=False):
+        assert module._unwired.is_set()
 
 
 def test_large_model_is_warned_about_once_and_not_on_stdout(

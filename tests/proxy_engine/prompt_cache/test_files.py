@@ -214,7 +214,7 @@ def test_cache_of_another_adapter_is_rejected(saved: Path, tmp_path: Path) -> No
 def test_cache_of_another_mlx_lm_version_is_rejected(
     saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files.mlx_lm, "__version__", "0.0.1")
+    monkeypatch.setattr(files.metadata, "version", lambda _: "0.0.1")
     with pytest.raises(PromptCacheMismatchError, match=r"here 0\.0\.1") as caught:
         PromptCaches(model_of("plain")).load(saved)
     assert set(caught.value.differs) == {"mlx_lm"}

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from live_server import Live, make_settings, serving, serving_engine
 from starlette.types import Message, Receive, Scope, Send
 
-from proxy_engine import InferenceEngine
+from proxy_engine import DistributedError, EngineClosedError, InferenceEngine
 from proxy_engine.results.parts import Usage
 from proxy_engine.server.app import create_app
+from proxy_engine.server.errors import api_error
 from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.middleware import HostMiddleware, is_key
 from proxy_engine.server.schemas.request_model import MAX_MESSAGES
@@ -425,3 +426,14 @@ def test_key_may_be_anthropics_header_and_metrics_may_be_open(
         assert http.get("/metrics").status_code == 200
         error = http.post("/v1/messages", json={}).json()["error"]
         assert error["type"] == "authentication_error"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (EngineClosedError("the engine was closed"), "shutting_down"),
+        (DistributedError("rank 1 has failed", rank=1), "rank_failed"),
+    ],
+)
+def test_failed_rank_is_not_a_server_that_shuts_down(error: EngineClosedError, code: str) -> None:
+    assert api_error(error).code == code
