@@ -201,7 +201,8 @@ plots: $(INSTALLED)-bench
 
 fuzz: $(INSTALLED)-dev
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m 'soak or not soak' \
-	    tests/state_machines/test_invariants.py tests/state_machines/test_near_real_schemas.py $(FUZZ_ARGS)
+	    tests/state_machines/json_schema/test_invariants.py \
+	    tests/state_machines/json_schema/test_near_real_schemas.py $(FUZZ_ARGS)
 
 ledgers: $(INSTALLED)-dev
 	$(BIN)/python tests/conformance/ledger.py

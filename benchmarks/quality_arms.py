@@ -39,7 +39,8 @@ class Arm:
             seed, ``max_tokens``, and ``schema_in_prompt`` as ``prompt`` says.
         tool_choice: If not empty, functions are given as ``tools`` with this ``tool_choice``, in
             place of a response format. Such an arm runs the task *calls* only, one with retries the
-            tasks whose records have a check, and one whose prompt is a text *extraction*.
+            tasks whose records have a check, and one whose prompt is a text *extraction* and
+            *sentences*.
     """
 
     about: str
@@ -56,7 +57,7 @@ class Arm:
         if self.options.get("max_retries"):
             return task in CHECKED_TASKS
         if self.prompt in ("text", "instruction"):
-            return task == "extraction"
+            return task in ("extraction", "sentences")
         return task == "calls" or not self.tool_choice
 
 

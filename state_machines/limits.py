@@ -38,11 +38,11 @@ class Limits:
     token_advance_steps: int = 20_000
     """Steps to find the state after one generated token, before it is accepted."""
 
-    narrowing_steps: int = 8_000
-    """Steps to narrow one mask during generation; 99% take less than 2,500."""
+    restriction_steps: int = 8_000
+    """Steps to restrict one mask during generation; 99% take less than 2,500."""
 
-    full_narrowing_steps: int = 60_000
-    """Steps to narrow one mask outside of generation: some tenths of a second."""
+    full_restriction_steps: int = 60_000
+    """Steps to restrict one mask outside of generation: some tenths of a second."""
 
     # Size of patterns, grammars and schemas.
 
@@ -99,10 +99,10 @@ class Limits:
     cached_ranges: int = 1 << 17
     """Ranges of code points in each cache of operations on character sets: some 16 MB."""
 
-    transient_derivatives: int = 1024
+    shared_derivatives: int = 1024
     """Derivatives stored by each kind of node whose states do not hold on to one another."""
 
-    machine_transient_derivatives: int = 4096
+    machine_shared_derivatives: int = 4096
     """The same for the remembered texts of one machine; an entry takes about 4 KiB."""
 
     machine_steps: int = 8192
@@ -181,8 +181,8 @@ class Limits:
     visits_per_state: int = 128
     """Visits of one state during the enumeration of words."""
 
-    narrowed_tokens: int = 2048
-    """Tokens that are tried separately when a mask is narrowed."""
+    restricted_tokens: int = 2048
+    """Tokens that are tried separately when a mask is restricted."""
 
     # Files and messages.
 

@@ -10,12 +10,6 @@ import numpy.typing as npt
 from state_machines.budgets import derivative_budget, step_budget
 from state_machines.completion.completion import Completion
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
-from state_machines.explanation import (
-    MaskExplanation,
-    TokenExplanation,
-    explain_mask,
-    explain_token,
-)
 from state_machines.grammar.deep import forced_step, word_derivative
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.temperatures import temperature_of
@@ -27,6 +21,7 @@ from state_machines.token_references import check_token_sets
 from state_machines.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from state_machines.explanation import MaskExplanation, TokenExplanation
     from state_machines.machine import StateMachine
 
 
@@ -259,6 +254,9 @@ class Matcher:
         'yet' is refused: 2 of its 3 bytes fit, and 't' does not.
         After 'ye' may follow: 's'.
         """
+        # Deferred: few programs explain masks.
+        from state_machines.explanation import explain_mask, explain_token  # noqa: PLC0415
+
         if self._machine is not None:
             self._machine.steps_taken += _EXPLANATION_STEPS
         if token is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -140,3 +141,29 @@ def test_imports_are_light(package: str) -> None:
     )
     for statement, names, lines in zip(statements, absent, result.stdout.splitlines(), strict=True):
         assert set(lines.split()) & names == set(), statement
+
+
+def test_map_of_the_helpers_is_complete() -> None:
+    directory = ROOT / "tests" / "support"
+    text = (directory / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+)/?`", text)
+    helpers = {
+        path.stem
+        for path in directory.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert {name for name in named if named.count(name) > 1} == set()
+    assert set(named) == helpers
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_folders_of_tests_are_those_of_the_package(package: str) -> None:
+    folders = (path for path in (ROOT / "tests" / package).rglob("*") if path.is_dir())
+    missing = [
+        path.name
+        for path in folders
+        if path.name != "__pycache__"
+        and not (ROOT / path.relative_to(ROOT / "tests")).is_dir()
+        and not (ROOT / path.relative_to(ROOT / "tests")).with_suffix(".py").exists()
+    ]
+    assert missing == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from quality_tasks import arithmetic, calls, classification, extraction, quotes
+from quality_tasks import arithmetic, calls, classification, extraction, quotes, sentences
 from quality_tasks.base import Json as Json
 from quality_tasks.base import Record as Record
 
@@ -19,6 +19,7 @@ TASKS: Mapping[str, Callable[[int, int], Record]] = {
     arithmetic.TASK_IN_WORDS: arithmetic.make_record_in_words,
     arithmetic.TASK_WITH_CALCULATION: arithmetic.make_calculation_record,
     quotes.TASK: quotes.make_record,
+    sentences.TASK: sentences.make_record,
 }
 """Functions by task that return the record of a seed and a number."""
 

@@ -31,7 +31,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import jsonschema
 
@@ -52,9 +52,11 @@ from ..checks import short_repr
 from ..errors import InvalidResponseFormatError, OutputValidationError
 from ..results.parts import Quotation
 from ..text_formats import TextFormat, grammar_format
-from ..type_reader import TypeReader, type_reader
 from ..validation import JsonValidator
 from .compile_queue import CompileCache, CompileJob
+
+if TYPE_CHECKING:
+    from ..type_reader import TypeReader
 
 T = TypeVar("T")
 
@@ -328,6 +330,9 @@ class _FormatCompilation:
         return response
 
     def _type(self, response_format: Any) -> ResponseFormat:
+        # Deferred: free text has no type.
+        from ..type_reader import type_reader  # noqa: PLC0415
+
         reader = type_reader(response_format, write_defaults=self.write_defaults)
         return replace(self._json(reader.schema), parse=type_parser(reader))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 
-from state_machines import GrammarBudgetError, GrammarStateMachine, InvalidArgumentError
+from state_machines import GrammarBudgetError, InvalidArgumentError
 from state_machines.budgets import step_budget
 from state_machines.limits import LIMITS
 from state_machines.root import Part, Structured, SubState, repeated_part_names
@@ -58,11 +58,13 @@ def captured_texts(values: Iterable[tuple[SubState, str]]) -> dict[str, str | li
     found: dict[str, list[str]] = {}
     for part, text in values:
         machine = part.grammar if isinstance(part, Structured) else None
-        if not isinstance(machine, GrammarStateMachine):
+        captured = getattr(machine, "captures", None)
+        if captured is None:
+            # No grammar with rules.
             continue
         try:
             with step_budget(LIMITS.mask_steps):
-                captures = machine.captures(text)
+                captures = captured(text)
         except (GrammarBudgetError, InvalidArgumentError) as error:
             _log.warning("the captures of %r are missing: %s", part.name, error)
             continue

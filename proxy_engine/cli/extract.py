@@ -18,7 +18,7 @@ from ..extraction.outcomes import Extraction
 from ..extraction.progress import is_terminal
 from ..extraction.records import RecordReader
 from ..extraction.rows import format_of, suffix_of
-from ..extraction.run import Run, extraction_of
+from ..extraction.run import Run, check_requests, extraction_of
 from ..extraction.sources import (
     STANDARD_INPUT,
     beside,
@@ -84,7 +84,7 @@ def _extract(options: argparse.Namespace) -> int:
         check_schema(extraction.answers)
     options.inputs += [] if options.input is None else [options.input]
     if has_ray:
-        # Deferred: it imports Ray.
+        # Deferred: other runs need none of it.
         from .extract_ray import run_on_ray  # noqa: PLC0415
 
         return run_on_ray(options, response_format, settings, requests, engine)
@@ -94,7 +94,7 @@ def _extract(options: argparse.Namespace) -> int:
     if is_read and sys.stdin.isatty() and not options.quiet:
         to_stderr("Reading from the terminal; end with Ctrl-D.")
     run = _run_record if _is_single(options, settings) else _run_records
-    return run(options, settings, extraction, partial(_engine, options, engine))
+    return run(options, settings, extraction, partial(_engine, options, engine, extraction))
 
 
 def _is_single(options: argparse.Namespace, settings: ExtractionOptions) -> bool:
@@ -179,13 +179,16 @@ def _lead() -> None:
 
 
 @contextlib.contextmanager
-def _engine(options: argparse.Namespace, arguments: dict[str, Any]) -> Iterator[InferenceEngine]:
+def _engine(
+    options: argparse.Namespace, arguments: dict[str, Any], extraction: Extraction
+) -> Iterator[InferenceEngine]:
     # Deferred: this imports MLX, which a wrong command line need not wait for.
     from ..engine.inference_engine import InferenceEngine  # noqa: PLC0415
 
     process_runtime.take_over()
     on_progress = None if options.quiet else to_stderr
     with InferenceEngine(options.model, on_progress=on_progress, **arguments) as engine:
+        check_requests(engine, extraction)
         process_runtime.freeze()
         yield engine
 

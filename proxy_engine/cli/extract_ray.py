@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.options import ExtractionOptions
-from ..extraction.progress import Advance, ExtractionProgress, is_terminal, showing_bar
+from ..extraction.progress import ExtractionProgress, is_terminal, showing_bar
 from ..extraction.records import RecordReader
 from ..extraction.run import extraction_of
 from ..integrations.ray import files
-from ..integrations.ray.actors import ActorSettings
-from ..integrations.ray.datasets import actor_settings, engine_arguments
-from ..integrations.ray.run import connected, run_parts
+from ..integrations.ray.actors import ActorSettings, engine_arguments
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError
 from .extract_records import problems
@@ -50,14 +47,12 @@ def run_on_ray(
     """
     if settings.output is None or len(options.inputs) != 1:
         raise CommandLineError("--ray requires one directory or file, and --output")
-    actors = actor_settings(
-        ActorSettings(
-            response_format,
-            RecordReader(settings.text, "image", requires_image=False),
-            settings,
-            engine_arguments(options.model, arguments),
-            requests,
-        )
+    actors = ActorSettings(
+        response_format,
+        RecordReader(settings.text, "image", requires_image=False),
+        settings,
+        engine_arguments(options.model, arguments),
+        requests,
     )
     answers = extraction_of(response_format, settings, requests).answers
     source, output = files.Location.of(options.inputs[0]), files.Location.of(settings.output)
@@ -69,6 +64,11 @@ def run_on_ray(
         raise CommandLineError(f"{source.shown!r} has no files")
     parts = files.parts_of(found)
     files.check_tables(source, parts, actors.reader, answers)
+    # Deferred: they import Ray.
+    from ..integrations.ray.datasets import actor_settings  # noqa: PLC0415
+    from ..integrations.ray.run import connected, run_parts  # noqa: PLC0415
+
+    actors = actor_settings(actors)
     directory = files.OutputDirectory(output)
     names = directory.open(
         _manifest(answers, options.schema, actors, found), is_resumed=settings.resume
@@ -80,10 +80,14 @@ def run_on_ray(
         to_stderr(f"{options.output!r} has {done} of {len(parts)} parts; {rest}")
     if not left:
         return 0
-    started = time.monotonic()
-    with connected(options.ray), _progress(options, len(left)) as advance:
-        counts = files.Counts()
-        for one in run_parts(
+    started = reported = time.monotonic()
+    counts = files.Counts()
+    is_bar_shown = is_terminal() and not options.quiet
+    with (
+        connected(options.ray),
+        showing_bar(len(left), unit=" parts", is_shown=is_bar_shown) as advance,
+    ):
+        running = run_parts(
             actors,
             source,
             output,
@@ -91,9 +95,15 @@ def run_on_ray(
             concurrency=1 if options.concurrency is None else options.concurrency,
             num_cpus=options.num_cpus,
             num_gpus=options.num_gpus,
-        ):
+        )
+        for done, one in enumerate(running, start=1):
             counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
             advance(bool(one.failed), bool(one.cut_short))
+            # Jobs of a cluster have no terminal.
+            is_due = time.monotonic() - reported >= _SECONDS_BETWEEN_LINES
+            if is_due and not (is_bar_shown or options.quiet):
+                reported = time.monotonic()
+                to_stderr(f"{done} of {len(left)} parts")
     directory.finish()
     seconds = time.monotonic() - started
     if not options.quiet:
@@ -105,28 +115,6 @@ def run_on_ray(
     if outcome.has_problems:
         to_stderr(f"proxy-engine: {problems(outcome, 'row')}")
     return 1 if counts.failed else 0
-
-
-@contextlib.contextmanager
-def _progress(options: argparse.Namespace, total: int) -> Iterator[Advance]:
-    """Show a bar of parts; without a terminal, as in jobs of a cluster, a line from time to time.
-
-    Yields a function to call with each part, whether rows of it failed, and were cut short.
-    """
-    if options.quiet or is_terminal():
-        with showing_bar(total, unit=" parts", is_shown=not options.quiet) as advance:
-            yield advance
-        return
-    done, written = 0, time.monotonic()
-
-    def count(is_failure: bool, is_cut: bool) -> None:
-        nonlocal done, written
-        done += 1
-        if time.monotonic() - written >= _SECONDS_BETWEEN_LINES:
-            written = time.monotonic()
-            to_stderr(f"{done} of {total} parts")
-
-    yield count
 
 
 def _manifest(

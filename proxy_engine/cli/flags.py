@@ -47,6 +47,9 @@ _LOAD_FLAGS: dict[str, Flag] = {
 }
 
 
+_METAVARS = {"output": "FILE", "text": "FIELD", "columns": "NAMES"}
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, without the usage."""
 
@@ -117,7 +120,7 @@ def add_option_flags(
         field = model.model_fields[name]
         kinds = (field.annotation, *get_args(field.annotation))
         texts = [text for kind in kinds if get_origin(kind) is Literal for text in get_args(kind)]
-        shape: Flag = {"choices": texts} if texts else {"metavar": name.rpartition("_")[2].upper()}
+        shape: Flag = {"choices": texts} if texts else {"metavar": _METAVARS.get(name, "TEXT")}
         if bool in kinds:
             shape = {"action": "store_const", "const": True}
             if field.default is True:
@@ -127,7 +130,8 @@ def add_option_flags(
                 {"type": int, "metavar": "N"} if int in kinds else {"type": float, "metavar": "X"}
             )
         # `argparse` formats help texts with `%`.
-        about = (field.description or "").replace("`", "").replace("%", "%%")
+        about = in_flags(field.description or "", names).replace("`", "").replace("%", "%%")
+        about = f"{about[:1].lower()}{about[1:]}".removesuffix(".")
         default = "" if field.default in (None, False, (), "") else f" (default: {field.default})"
         add_flags(parser, {name: {"help": f"{about}{default}", **shape}})
 

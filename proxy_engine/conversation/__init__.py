@@ -6,5 +6,6 @@ messages), ``control_tokens`` (texts that spell them, and the encoding of render
 ``chat_template`` (the order of roles and the form of calls that a template accepts, and their
 detection), ``schema_text`` and ``tool_text`` (response formats and tools as plain text),
 ``prompts`` (token ids, other inputs of the model, and prefixes that prompts share),
-``tool_format_detection`` (a model's tool format and reasoning markers).
+``tool_format_detection`` (a model's tool format and reasoning markers, by source),
+``response_templates`` (compiled and verified ones).
 """

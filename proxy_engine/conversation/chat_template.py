@@ -22,6 +22,8 @@ from functools import cached_property
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, Literal
 
+from state_machines.tool_calls import EXAMPLE_CALLS
+
 from .control_tokens import ControlTokens, unmarked
 
 if TYPE_CHECKING:
@@ -35,7 +37,11 @@ _TOOL = {
         "parameters": {"type": "object", "properties": {"zqfield": {"type": "string"}}},
     },
 }
-_CALL_WORDS = [f"{word}{n}" for word in ("zqname", "zqkey", "zqvalue", "zqresult") for n in "ab"]
+_CALL_WORDS = [
+    word
+    for name, id, arguments in EXAMPLE_CALLS
+    for word in (name, f"zqresult{id}", *arguments, *arguments.values())
+]
 
 
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -274,7 +280,7 @@ class ChatTemplate:
         form = next((form for form in forms if works(form, words)), None)
         if form is None:
             return None
-        form = replace(form, short_ids=not works(form, words, ids="call_0123456789abcdef"))
+        form = replace(form, short_ids=not works(form, words, ids="call_0123456789abcdef{}"))
         said = [*words, "zqtext"]
         texts = (form, replace(form, text="apart"))
         form = next(
@@ -321,11 +327,11 @@ class ChatTemplate:
         between = re.search(r"zqone(\s*)zqtwo", text or "")
         return "\n" if between is None else between[1]
 
-    def writes_call_with(self, text: str) -> bool:
-        """Return whether its text of tools and a call has a text, such as a marker of calls."""
+    def written_calls(self) -> str:
+        """Return its text of tools and of the calls of an example; empty if it writes none."""
         tools = {"tools": [_TOOL]} if self.describes_tools else {}
         calls = _calls() if self.calls is None else self.calls.rewrite(_calls())
-        return text in (self.rendered(calls, **tools) or "")
+        return self.rendered(calls, **tools) or ""
 
     def rendered(self, messages: Sequence[Mapping[str, Any]], **keywords: Any) -> str | None:
         """Return the text of messages; ``None`` if the template raises or there is none.
@@ -411,25 +417,25 @@ def chat_template(tokenizer: TokenizerWrapper) -> ChatTemplate:
 
 
 def _calls(
-    *, text: str = "", ids: str = "zqid0000", reasoning: str | None = None, ends: bool = False
+    *, text: str = "", ids: str = "zqid0000{}", reasoning: str | None = None, ends: bool = False
 ) -> list[dict[str, Any]]:
     """Return a probe: a question, two calls and their results, and unless ``ends``, more turns."""
     calls = [
         {
-            "id": f"{ids}{n}",
+            "id": ids.format(id[-1]),
             "type": "function",
-            "function": {"name": f"zqname{n}", "arguments": {f"zqkey{n}": f"zqvalue{n}"}},
+            "function": {"name": name, "arguments": dict(arguments)},
         }
-        for n in "ab"
+        for name, id, arguments in EXAMPLE_CALLS
     ]
     results = [
         {
             "role": "tool",
-            "content": f"zqresult{n}",
-            "tool_call_id": f"{ids}{n}",
-            "name": f"zqname{n}",
+            "content": f"zqresult{id}",
+            "tool_call_id": ids.format(id[-1]),
+            "name": name,
         }
-        for n in "ab"
+        for name, id, _ in EXAMPLE_CALLS
     ]
     thoughts = {} if reasoning is None else {"reasoning_content": reasoning}
     turns: list[dict[str, Any]] = [

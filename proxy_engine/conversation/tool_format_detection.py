@@ -1,17 +1,24 @@
-"""Detect a model's tool format and reasoning markers.
+"""A model's tool format and reasoning markers: the first source that has them.
 
-The first format decides that has a sign of the vocabulary and the chat template, then mlx-lm's
-parser. An unknown model has Hermes' format. Its chat template describes tools and
-calls only if it writes them in this format; otherwise the prompt does, in plain text.
+1. the caller's option,
+2. ``response_template`` of the tokenizer, compiled and verified (:mod:`.response_templates`),
+3. the table of families, by the signs of the vocabulary and the chat template,
+4. mlx-lm's parser for the tokenizer,
+5. the calls that the chat template writes,
+6. ``hermes``, with tools in plain text.
+
+A source that fails is left out with a warning, and :attr:`DetectedFormat.refused` says why.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from state_machines.errors import CompositionError
+from state_machines.errors import CompositionError, ProxyError
 from state_machines.tool_calls import FORMATS, Delimiters, Sign, ToolFormat, format_named
 from state_machines.tool_calls.pair_families import hunyuan_tags
 
@@ -22,36 +29,155 @@ if TYPE_CHECKING:
     # Calls can be read without MLX.
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+Source: TypeAlias = Literal[
+    "option", "response_template", "families", "mlx_lm", "chat_template", "default"
+]
+
 DEFAULT_FORMAT = "hermes"
 """The format of unknown models."""
 
+_log = logging.getLogger(__name__)
 
-def format_of(tokenizer: TokenizerWrapper, explicit: str | ToolFormat | None = None) -> ToolFormat:
-    """Return the tool format of a model.
+
+@dataclass(frozen=True)
+class DetectedFormat:
+    """How a model writes tool calls and reasoning.
+
+    Attributes:
+        format: The format of its tool calls.
+        reasoning: The markers around its reasoning; ``None`` if it does not reason.
+        source: How they are known.
+        refused: Why earlier sources were not used, by source.
+        is_native: Whether the chat template describes tools and writes calls in this format.
+            Otherwise the prompt does, in plain text.
+    """
+
+    format: ToolFormat
+    reasoning: Delimiters | None
+    source: Source
+    refused: Mapping[Source, str]
+    is_native: bool
+
+
+def detect(tokenizer: TokenizerWrapper) -> DetectedFormat:
+    """Return the tool format of a model, without an option of the caller."""
+    refused: dict[Source, str] = {}
+    for source, find in _SOURCES.items():
+        try:
+            found = find(tokenizer)
+        except ProxyError as error:
+            refused[source] = str(error)
+            _log.warning("the source %r of the tool format is not used: %s", source, error)
+            continue
+        if found is not None:
+            described = source == "response_template"
+            reasoning = found.reasoning if described else reasoning_of(tokenizer, found)
+            return DetectedFormat(found, reasoning, source, refused, is_native=True)
+    default = FORMATS[DEFAULT_FORMAT]
+    is_native = _template_agrees(tokenizer, default)
+    reasoning = reasoning_of(tokenizer, default)
+    return DetectedFormat(default, reasoning, "default", refused, is_native)
+
+
+def chosen(
+    tokenizer: TokenizerWrapper, detected: DetectedFormat, option: str | ToolFormat | None
+) -> DetectedFormat:
+    """Return the format that an option selects, or else the detected one.
 
     Args:
         tokenizer: The model's tokenizer.
-        explicit: A format, or the name of one in :data:`state_machines.tool_calls.FORMATS`, that
-            overrides the detection.
+        detected: The model's own format.
+        option: A format, or the name of one in :data:`state_machines.tool_calls.FORMATS`.
 
     Raises:
         InvalidOptionError: The name is unknown.
     """
-    if isinstance(explicit, ToolFormat):
-        return explicit
-    if not isinstance(explicit, str | None):
+    if option is None:
+        return detected
+    if not isinstance(option, ToolFormat):
+        option = _named(tokenizer, option)
+    if option == detected.format:
+        return detected
+    reasoning = reasoning_of(tokenizer, option)
+    if detected.source == "response_template":
+        reasoning = reasoning or detected.reasoning
+    return DetectedFormat(option, reasoning, "option", {}, is_native=False)
+
+
+def _named(tokenizer: TokenizerWrapper, name: Any) -> ToolFormat:
+    if not isinstance(name, str):
         raise InvalidOptionError(
-            f"tool_format should be a ToolFormat or its name, not {short_repr(explicit)}",
+            f"tool_format should be a ToolFormat or its name, not {short_repr(name)}",
             option="tool_format",
         )
-    tags = _hunyuan_tags(tokenizer)
-    if explicit is None:
-        return tags or _detected(tokenizer)
     try:
-        named = format_named(explicit)
+        named = format_named(name)
     except CompositionError as error:
         raise InvalidOptionError(error.what, option="tool_format", hint=error.hint) from error
+    tags = _hunyuan_tags(tokenizer)
     return tags if tags is not None and tags.name == named.name else named
+
+
+def _from_response_template(tokenizer: TokenizerWrapper) -> ToolFormat | None:
+    if (template := getattr(tokenizer, "response_template", None)) is None:
+        return None
+    # Deferred: it imports the parser of transformers, which other models do not need.
+    from .response_templates import verified_format  # noqa: PLC0415
+
+    family = _from_table(tokenizer) or _from_parser(tokenizer) or FORMATS[DEFAULT_FORMAT]
+    return verified_format(tokenizer, template, family)
+
+
+def _from_table(tokenizer: TokenizerWrapper) -> ToolFormat | None:
+    tags = _hunyuan_tags(tokenizer)
+    if tags is not None:
+        return tags
+    settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
+    parser, template = _mlx_parser(tokenizer), template_text(tokenizer) or ""
+    if parser is None and settings.get("chat_template_type") == "deepseek_v32":
+        return FORMATS["deepseek_v3_2"]
+    for entry in FORMATS.values():
+        for sign in entry.signs:
+            if parser in (None, entry.parser, sign.parser) and _shows(tokenizer, template, sign):
+                return entry
+    return None
+
+
+def _from_parser(tokenizer: TokenizerWrapper) -> ToolFormat | None:
+    parser = _mlx_parser(tokenizer)
+    if parser == "laguna":
+        return FORMATS["glm4_7"]
+    by_parser = [entry for entry in FORMATS.values() if parser and entry.parser == parser]
+    by_start = [entry for entry in FORMATS.values() if entry.start == tokenizer.tool_call_start]
+    # The general format of a parser stands after the ones that have signs.
+    return next(reversed([*by_start, *by_parser]), None)
+
+
+def _mlx_parser(tokenizer: TokenizerWrapper) -> str | None:
+    """Return the name of mlx-lm's parser; ``None`` if it has none for the tokenizer."""
+    if tokenizer.tool_parser is None:
+        return None
+    settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
+    module = str(getattr(tokenizer.tool_parser, "__module__", ""))
+    return settings.get("tool_parser_type") or module.rpartition(".")[2]
+
+
+def _template_agrees(tokenizer: TokenizerWrapper, default: ToolFormat) -> bool:
+    """Return whether the chat template of an unknown model writes no other calls."""
+    # Deferred: it imports mlx_lm, without which calls can be read.
+    from .chat_template import chat_template  # noqa: PLC0415
+
+    template = chat_template(tokenizer)
+    if not template.describes_tools and template.calls is None:
+        return True
+    return default.start in template.written_calls()
+
+
+_SOURCES: Mapping[Source, Callable[[TokenizerWrapper], ToolFormat | None]] = {
+    "response_template": _from_response_template,
+    "families": _from_table,
+    "mlx_lm": _from_parser,
+}
 
 
 def reasoning_of(tokenizer: TokenizerWrapper, entry: ToolFormat) -> Delimiters | None:
@@ -85,35 +211,6 @@ def template_text(tokenizer: TokenizerWrapper) -> str | None:
     if isinstance(templates, str):
         return templates
     return None if tokenizer.has_chat_template else ""
-
-
-def _detected(tokenizer: TokenizerWrapper) -> ToolFormat:
-    return detected_format(tokenizer) or FORMATS[DEFAULT_FORMAT]
-
-
-def detected_format(tokenizer: TokenizerWrapper) -> ToolFormat | None:
-    """Return the format by mlx-lm's parser, the vocabulary and the chat template.
-
-    ``None`` if none of them shows a known format.
-    """
-    settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
-    parser: str | None = None
-    if tokenizer.tool_parser is not None:
-        module = str(getattr(tokenizer.tool_parser, "__module__", ""))
-        parser = settings.get("tool_parser_type") or module.rpartition(".")[2]
-    elif settings.get("chat_template_type") == "deepseek_v32":
-        return FORMATS["deepseek_v3_2"]
-    if parser == "laguna":
-        return FORMATS["glm4_7"]
-    template = template_text(tokenizer) or ""
-    for entry in FORMATS.values():
-        for sign in entry.signs:
-            if parser in (None, entry.parser, sign.parser) and _shows(tokenizer, template, sign):
-                return entry
-    by_parser = [entry for entry in FORMATS.values() if parser and entry.parser == parser]
-    by_start = [entry for entry in FORMATS.values() if entry.start == tokenizer.tool_call_start]
-    # The general format of a parser stands after the ones that have signs.
-    return next(reversed([*by_start, *by_parser]), None)
 
 
 def _shows(tokenizer: TokenizerWrapper, template: str, sign: Sign) -> bool:

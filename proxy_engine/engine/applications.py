@@ -76,7 +76,8 @@ class Applications:
             image: The field or column with an image, or a function of the record: a path, a URL,
                 bytes, an image of Pillow, or a list of these. A record with an image needs no text.
             instruction: The text that precedes that of a record in its prompt, or a function of the
-                record. Default: the prompt is the text, as :meth:`generate` takes it.
+                record. Default: extract the properties of the response format. If it is empty, the
+                prompt is the text alone, as :meth:`generate` takes it.
             prefix: Text before the names of the result's columns, where the records have fields of
                 the same names.
             columns: Columns of frames and output files about the answers: ``"cut_short"``, the

@@ -91,7 +91,7 @@ class EngineOptions(OptionModel):
     options: InstanceOf[GenerationOptions] | None
     on_progress: Callable[[str], None] | None
     cache_vocabulary: bool
-    tool_format: str | ToolFormat | None
+    tool_format: str | InstanceOf[ToolFormat] | None
     cache: InstanceOf[CacheOptions] | None
     batch_size: int = Field(ge=1)
     max_compile_seconds: float | None = Field(gt=0)

@@ -19,6 +19,7 @@ from state_machines import Vocabulary
 from ..answers.compile_queue import CompileQueue
 from ..checks import short_repr
 from ..conversation.prompts import Prompt
+from ..conversation.tool_format_detection import DetectedFormat
 from ..errors import InvalidOptionError
 from ..generation.wired_memory import leave_unwired, model_bytes, wired_memory
 from ..media.options import MediaOptions
@@ -272,6 +273,11 @@ class EngineProperties:
     def hidden_size(self) -> int | None:
         """The width of the model's hidden states; ``None`` if unknown."""
         return self._core.loaded.hidden_size
+
+    @property
+    def tool_format(self) -> DetectedFormat:
+        """The format of the model's tool calls and reasoning, and how it is known."""
+        return self._core.preparation.detected
 
     @property
     def options(self) -> GenerationOptions:

@@ -10,7 +10,9 @@ from mlx.nn.layers.base import Module
 from state_machines import Vocabulary
 
 from ..errors import InvalidOptionError
-from ..generation import DraftModel, ForwardPass, HeadDrafter, ModelDrafter
+from ..generation import ForwardPass, ModelDrafter
+from ..generation.speculation.draft_model import DraftModel
+from ..generation.speculation.head_drafter import HeadDrafter
 from ..models.draft_heads import (
     LoadedHead,
     check_own_heads,

@@ -363,7 +363,9 @@ class Extraction:
         Raises:
             RecordError: The instruction is a function that raises, or returns no text.
         """
-        return write_prompt(self.instruction, record, content)
+        answers = self.answers
+        is_json = answers.schema is not None
+        return write_prompt(self.instruction, answers.properties, is_json, record, content)
 
     def sources(self, content: Content) -> Mapping[str, str]:
         """Return the sources of quotes, with the text of a record as :data:`INPUT`."""

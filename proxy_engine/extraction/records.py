@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -224,14 +224,20 @@ Instruction: TypeAlias = str | Callable[[Any], str]
 """The text that precedes that of a record in its prompt, or a function of the record."""
 
 
-def write_prompt(instruction: Instruction | None, record: Any, content: Content) -> Prompt:
+def write_prompt(
+    instruction: Instruction | None,
+    properties: Sequence[str],
+    is_json: bool,
+    record: Any,
+    content: Content,
+) -> Prompt:
     """Return the prompt of a record: the images, the instruction and the text.
 
-    Without an instruction and images it is the text, as ``generate`` takes it, so that both have
-    the same answers.
-
     Args:
-        instruction: The instruction; ``None`` for none.
+        instruction: The instruction; ``None`` for one that names the properties. If it is empty,
+            the prompt is the content alone.
+        properties: The names of the answer's properties; empty if answers are no objects.
+        is_json: Whether answers are JSON.
         record: The record.
         content: Its content.
 
@@ -239,15 +245,24 @@ def write_prompt(instruction: Instruction | None, record: Any, content: Content)
         RecordError: The instruction is a function that raises, or returns no text.
     """
     if callable(instruction):
-        given = called("instruction", instruction, record)
-        if not isinstance(given, str):
-            raise RecordError(f"instruction(record) should be a text, not {short_repr(given)}")
+        text = called("instruction", instruction, record)
+        if not isinstance(text, str):
+            raise RecordError(f"instruction(record) should be a text, not {short_repr(text)}")
     else:
-        given = instruction or ""
-    text = "\n\n".join(part for part in (given, content.text) if part.strip())
+        text = _default(properties, is_json, content) if instruction is None else instruction
+    text = "\n\n".join(filter(None, [text, content.text.strip()]))
     if not content.images:
         return text
     return Interaction(Role.USER, [*content.images, *([TextContent(text)] if text else [])])
+
+
+def _default(properties: Sequence[str], is_json: bool, content: Content) -> str:
+    images = ("image" if len(content.images) == 1 else "images") if content.images else ""
+    source = " and ".join(filter(None, ["text" if content.text.strip() else "", images]))
+    these = "these" if source == "images" else "this"
+    if properties:
+        return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
+    return f"Answer{' with JSON' if is_json else ''} about {these} {source}:"
 
 
 def called(name: str, function: Callable[[Any], Any], record: Any) -> Any:

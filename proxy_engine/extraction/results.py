@@ -17,7 +17,7 @@ from .page import PageRecord, page
 from .progress import ExtractionProgress
 from .records import RecordReader
 from .rows import error_text, unwritten
-from .tables import Frame, make_frame
+from .tables import Frame, fitted, make_frame
 
 if TYPE_CHECKING:
     from ..results.parts import CutShort, Quotation, Usage
@@ -110,6 +110,7 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
         answers: The format of the answers.
         reader: Reads the fields of the records.
         frame: The frame with the records, if they came from one.
+        types: The types of the columns, if they follow from the schema; other values are errors.
     """
 
     def __init__(
@@ -119,11 +120,14 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
         answers: AnswerFormat,
         reader: RecordReader,
         frame: Frame | None = None,
+        types: Mapping[str, Any] | None = None,
     ) -> None:
         self._records = tuple(records)
         self._answers = answers
         self._reader = reader
         self._frame = frame
+        self._schema_types = types or {}
+        self._types = {**self._schema_types, **answers.details.types}
 
     @overload
     def __getitem__(self, index: int) -> ExtractedRecord[T]: ...
@@ -223,9 +227,9 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
     def _to(self, library: str) -> Any:
         frame = self._frame
         if frame is not None and frame.library == library and not frame.is_streamed:
-            return frame.with_columns(self._added(), self._answers.details.types)
+            return frame.with_columns(self._added(), self._types)
         columns = {**self._fields(), **self._added()}
-        return make_frame(library, columns, self._answers.details.types)
+        return make_frame(library, columns, self._types)
 
     def _fields(self) -> dict[str, list[Any]]:
         """Return the fields of the records as columns."""
@@ -242,7 +246,8 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             error, row = one.error, {}
             try:
                 if error is None:
-                    row = self._answers.cells(self._answers.plain(one.value))
+                    cells = self._answers.cells(self._answers.plain(one.value))
+                    row = fitted(cells, self._schema_types) if self._schema_types else cells
             except ValueError as refused:
                 error = unwritten(refused, "")
             rows.append(row)

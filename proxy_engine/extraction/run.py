@@ -136,7 +136,8 @@ class Run:
         extraction: The format of the answers, the instruction and the options.
         inputs: The records.
         output: The output file.
-        opened_engine: Returns the engine; called if there are records left.
+        opened_engine: Returns the engine, which has passed :func:`check_requests`; called if there
+            are records left.
     """
 
     extraction: Extraction
@@ -212,7 +213,6 @@ class Run:
                 if output is not None:
                     output.check_continuable()
                 engine = stack.enter_context(self.opened_engine())
-                check_requests(engine, self.extraction)
                 if output is not None:
                     output.begin()
                     stack.callback(output.interrupt)

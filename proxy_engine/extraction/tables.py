@@ -179,7 +179,9 @@ def make_table(
     """Return a ``pyarrow.Table`` with columns of plain values; arguments as :func:`make_frame`."""
     found = {}
     for name, values in columns.items():
-        column = Column(*([types[name]] if name in types else []))
+        # JSON is a text.
+        kind = types.get(name)
+        column = Column("string" if kind is None and name in types else kind)
         column.learn(values)
         found[name] = column.array(values)
     return import_arrow().table(found)
@@ -292,9 +294,20 @@ def _inferred(cells: Sequence[Any]) -> Any:
     """Return the type that pyarrow infers; ``None`` for values without a common one."""
     arrow = import_arrow()
     try:
-        return arrow.array(cells).type
+        found = arrow.array(cells).type
     except (arrow.ArrowException, TypeError, ValueError, OverflowError):
         return None
+    # pyarrow would take a Boolean for a number among others.
+    return None if any(_is_boolean_number(cell, found) for cell in cells) else found
+
+
+def _is_boolean_number(value: Any, kind: Any) -> bool:
+    if isinstance(value, list):
+        return any(_is_boolean_number(item, kind.value_type) for item in value)
+    if isinstance(value, dict):
+        members = value.items()
+        return any(_is_boolean_number(member, kind.field(name).type) for name, member in members)
+    return isinstance(value, bool) and not import_arrow().types.is_boolean(kind)
 
 
 def _members(kind: Any) -> list[Any]:

@@ -25,11 +25,7 @@ from .prefill import Prefill as Prefill
 from .sequence import GeneratedSequence as GeneratedSequence
 from .sequence_samplers import SamplingHooks as SamplingHooks
 from .sequence_samplers import SequenceSamplers as SequenceSamplers
-from .speculation.draft_heads import DraftHead as DraftHead
-from .speculation.draft_heads import HeadOutput as HeadOutput
-from .speculation.draft_model import DraftModel as DraftModel
 from .speculation.drafting import Drafting as Drafting
-from .speculation.head_drafter import HeadDrafter as HeadDrafter
 from .speculation.model_drafter import ModelDrafter as ModelDrafter
 from .speculation.step_costs import StepCosts as StepCosts
 from .timings import Timings as Timings

@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-_SETTINGS = ("chat_template_type", "tool_parser_type")
+_SETTINGS = ("chat_template_type", "tool_parser_type", "response_schema")
 """Entries of ``tokenizer_config.json`` that show a tool format."""
 
 _METHODS = ("encode", "_encode_plus", "convert_tokens_to_ids", "apply_chat_template")
@@ -214,6 +214,7 @@ def tokenizer_facts(wrapper: TokenizerWrapper) -> dict[str, Any] | None:
             name: inner.init_kwargs[name] for name in _SETTINGS if name in inner.init_kwargs
         },
         "name_or_path": str(inner.name_or_path),
+        "response_template": getattr(inner, "response_template", None),
         "special_tokens_map": {
             name: str(token) for name, token in inner.special_tokens_map.items()
         },

@@ -21,7 +21,7 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 from safetensors import SafetensorError
 
 from ..errors import DraftModelError, EngineError
-from ..generation import HeadOutput
+from ..generation.speculation.draft_heads import HeadOutput
 from ..prompt_cache.layers import flat, to_mlx_lm
 from ..runtime.blas import widen_on_cpu
 from ..runtime.extras import import_extra

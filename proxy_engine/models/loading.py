@@ -329,6 +329,7 @@ def evaluate_weights(model: Module, name: str) -> None:
         # One by one: arrays that others are computed from are freed on the way.
         for array in _arrays(model):
             mx.eval(array)
+            mx.clear_cache()
     except Exception as error:
         raise ModelFormatError(
             f"the weights of {name!r} cannot be evaluated: {error}",

@@ -6,14 +6,13 @@ import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError
-from .disk.disk_cache import DiskCache
 from .files import model_identity, read_cache, write_cache
 from .format import is_by_token
 from .layers import (
@@ -28,6 +27,9 @@ from .layers import (
 )
 from .options import CacheOptions
 from .store import Store, StoredPrompt, TokenIds, token_array
+
+if TYPE_CHECKING:
+    from .disk.disk_cache import DiskCache
 
 _log = logging.getLogger(__name__)
 
@@ -251,6 +253,9 @@ class PromptCaches:
         """Return the caches on disk; ``None`` without a directory. Reads all weights once."""
         options = self.options
         if options.directory is not None and self._disk is None:
+            # Deferred: few engines keep caches on disk.
+            from .disk.disk_cache import DiskCache  # noqa: PLC0415
+
             self._disk = DiskCache(
                 options.directory,
                 self._facts(),

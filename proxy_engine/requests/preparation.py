@@ -27,8 +27,7 @@ from ..conversation.interaction import Role
 from ..conversation.messages import RawPrompt, to_interactions
 from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle
 from ..conversation.schema_text import MAX_CHARS, schema_text
-from ..conversation.template_format import template_format
-from ..conversation.tool_format_detection import format_of, is_open, reasoning_of
+from ..conversation.tool_format_detection import chosen, detect, is_open
 from ..errors import InvalidOptionError, PromptError
 from ..generation import SamplingHooks
 from ..media.options import MediaOptions
@@ -84,6 +83,7 @@ class Preparation:
         max_compile_seconds: Processor time for the compilation of a request, see ``CompileJob``.
         batch_size: Maximum number of sequences that run together.
         media: Limits of images and recordings.
+        detected: The tool format, and how it is known.
     """
 
     guard: ProcessGuard
@@ -109,10 +109,10 @@ class Preparation:
             _SCHEMA_TEXTS
         )
         tokenizer = self.loaded.tokenizer
-        self._native_format = template_format(tokenizer)
-        self._is_format_known = self._native_format is not None
-        default = format_of(tokenizer, self.tool_format)
-        self._default_markup = ModelMarkup(default, reasoning_of(tokenizer, default))
+        self._native = detect(tokenizer)
+        self._is_format_known = self._native.is_native
+        self.detected = chosen(tokenizer, self._native, self.tool_format)
+        self._default_markup = ModelMarkup(self.detected.format, self.detected.reasoning)
 
     def request(
         self,
@@ -189,7 +189,7 @@ class Preparation:
             tool_format=markup.tool_format,
             names=names,
             # The chat template describes tools in the model's own format only.
-            native_tools=markup.tool_format == self._native_format,
+            native_tools=self._native.is_native and markup.tool_format == self._native.format,
             schema_text="" if is_behind_freeform else schema_text,
             variables=options.chat_template_kwargs,
             continues=options.continue_final_message,
@@ -260,13 +260,12 @@ class Preparation:
         """Return how tools and reasoning are written in the prompt and in the answer."""
         if options.tool_format is None and options.tool_delimiters is None:
             return self._default_markup
-        tokenizer, tool_format = self.loaded.tokenizer, self._default_markup.tool_format
         with self.tokenizer_lock:
-            if options.tool_format is not None:
-                tool_format = format_of(tokenizer, options.tool_format)
-            if options.tool_delimiters is not None:
-                tool_format = tool_format.with_delimiters(*options.tool_delimiters)
-            return ModelMarkup(tool_format, reasoning_of(tokenizer, tool_format))
+            found = chosen(self.loaded.tokenizer, self.detected, options.tool_format)
+        tool_format = found.format
+        if options.tool_delimiters is not None:
+            tool_format = tool_format.with_delimiters(*options.tool_delimiters)
+        return ModelMarkup(tool_format, found.reasoning)
 
     def _is_behind_freeform(self, schema_text: str, options: GenerationOptions) -> bool:
         """Whether the message behind a freeform answer describes the response format.

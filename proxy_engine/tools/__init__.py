@@ -3,17 +3,10 @@
 Reading order: ``tool``, ``input_format`` (custom tools), ``definitions`` (tools from functions,
 types and dicts), ``choice``; ``tool_loop``; ``call_parsing`` (calls in text that was generated
 elsewhere).
+
+``__init__.pyi`` lists the names; the first use of a name imports its module.
 """
 
-from .call_parsing import ParsedToolCalls as ParsedToolCalls
-from .call_parsing import parse_tool_calls as parse_tool_calls
-from .choice import ToolChoice as ToolChoice
-from .choice import ToolChoiceMode as ToolChoiceMode
-from .choice import resolve_tools as resolve_tools
-from .definitions import resolve_tool as resolve_tool
-from .definitions import tool_from_dict as tool_from_dict
-from .definitions import tool_from_function as tool_from_function
-from .definitions import tool_from_type as tool_from_type
-from .input_format import InputFormat as InputFormat
-from .tool import Tool as Tool
-from .tool import tool_schema_errors as tool_schema_errors
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -21,7 +21,7 @@ from state_machines.tool_calls import (
 
 from ..checks import short_repr
 from ..conversation.content import ToolCall
-from ..conversation.tool_format_detection import format_of
+from ..conversation.tool_format_detection import detect
 from ..errors import (
     InvalidOptionError,
     InvalidToolError,
@@ -133,7 +133,7 @@ def _format(source: Any) -> ToolFormat:
             option="tool_format",
             hint="Give a ToolFormat, the name of one, or a tokenizer that mlx_lm.load returns.",
         )
-    return format_of(source)
+    return detect(source).format
 
 
 class _CallReader:

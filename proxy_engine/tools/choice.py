@@ -16,7 +16,6 @@ from ..checks import as_list, short_repr, suggestion
 from ..conversation.content import ToolCall
 from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, InvalidToolError
-from .definitions import resolve_tool
 from .tool import Tool
 
 ToolChoiceMode: TypeAlias = Literal["auto", "required", "none", "named"]
@@ -40,6 +39,9 @@ def resolve_tools(source: Iterable[Any] | None) -> tuple[Tool, ...]:
             f"tools should be a list, not {type(source).__name__}",
             hint="Put a single tool in brackets.",
         )
+    # Deferred: a request without tools reads no types.
+    from .definitions import resolve_tool  # noqa: PLC0415
+
     tools: dict[str, Tool] = {}
     for index, item in enumerate(items):
         try:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
-from state_machines import GrammarStateMachine, RegexStateMachine, StateMachine
+import state_machines
+from state_machines import RegexStateMachine, StateMachine
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, GrammarError, PatternError, has_surrogate
 from state_machines.limits import LIMITS
@@ -22,8 +23,9 @@ InputSyntax: TypeAlias = Literal["text", "lark", "regex", "gbnf", "ecma-262", "m
 ``"regex"`` has the syntax of Rust."""
 
 _READERS: Mapping[str, Callable[[str], StateMachine]] = {
-    "lark": GrammarStateMachine.from_lark,
-    "gbnf": GrammarStateMachine.from_gbnf,
+    # Names of the package import their modules when they are used.
+    "lark": lambda text: state_machines.GrammarStateMachine.from_lark(text),
+    "gbnf": lambda text: state_machines.GrammarStateMachine.from_gbnf(text),
     "regex": lambda text: RegexStateMachine(text, syntax="rust"),
     "ecma-262": RegexStateMachine,
 }
@@ -166,7 +168,7 @@ class InputFormat:
     @property
     def _grammar(self) -> tuple[str, str] | None:
         """The notation and the text of the grammar, if it has one."""
-        if isinstance(self.definition, GrammarStateMachine):
+        if isinstance(self.definition, state_machines.GrammarStateMachine):
             return self.definition.notation, self.definition.text
         if self.syntax in _READERS:
             return self.syntax, str(self.definition)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Any, Self
@@ -27,12 +28,15 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import contains_word, word_language
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.arrays.unique_items import Cardinality
 from state_machines.json_schema.assertions import VALUES_BY_TYPE
 from state_machines.json_schema.compiler import Compilation, Translator
+from state_machines.json_schema.numbers.doubles import EXACT_LIMIT
+from state_machines.json_schema.numbers.intervals import Interval
+from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.objects.names import listed_names
 from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.terms import FALSE, Evaluated, Term
@@ -40,6 +44,9 @@ from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet,
 from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
 
 NO_ALIASES = PropertyNames()
+
+EXACT_NUMBERS = NumberSet.of((Interval(Fraction(1 - EXACT_LIMIT), Fraction(EXACT_LIMIT - 1)),))
+"""The numbers among which every integer is exact as a double."""
 
 
 class ArgumentCompiler:
@@ -298,11 +305,12 @@ class ArgumentCompiler:
         return union(nodes)
 
 
-def values_of(strings: Node, names: Node) -> Term:
-    """Return all values that contain strings and names of the given languages only."""
+def values_of(strings: Node, names: Node, numbers: NumberSet = ANY_VALUE.numbers) -> Term:
+    """Return all values that contain strings, names and numbers of the given languages only."""
     term = Evaluated(ANY_VALUE)
     shape = ObjectShape(name_rules=_name_rules(names, term))
-    values = replace(ANY_VALUE, strings=strings, arrays=(ArrayShape(rest=term),), objects=(shape,))
+    arrays = (ArrayShape(rest=term),)
+    values = replace(ANY_VALUE, strings=strings, numbers=numbers, arrays=arrays, objects=(shape,))
     # The term is recursive: it is the term of the items and members of its containers.
     object.__setattr__(term, "values", values)
     return term

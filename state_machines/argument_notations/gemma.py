@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
 from state_machines.argument_notations.literals import read_json_object
@@ -27,8 +27,8 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import contains_word, word_language
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, ValueSyntax
@@ -40,10 +40,12 @@ class MarkedNotation(Notation):
     """Objects as ``{name:value,…}`` with strings between two markers; all else as in JSON.
 
     Attributes:
-        marker: The marker before and after a string.
+        marker: The marker before a string.
         names: A pattern of the names that can be written.
         nests: Whether arrays and objects can be written as values, and closing braces in strings.
         avoid: Texts that no string may contain, beside the marker.
+        end_marker: The marker after a string; empty if it is the same.
+        name_quote: The text around names.
     """
 
     name: str
@@ -51,6 +53,8 @@ class MarkedNotation(Notation):
     names: str
     nests: bool
     avoid: tuple[str, ...] = ()
+    end_marker: str = ""
+    name_quote: Literal["", '"'] = ""
 
     @property
     def writes_plain(self) -> bool:
@@ -63,9 +67,12 @@ class MarkedNotation(Notation):
 
     def _written(self, value: Any) -> str:
         if isinstance(value, str):
-            return f"{self.marker}{value}{self.marker}"
+            return f"{self.marker}{value}{self.closing}"
         if isinstance(value, Mapping):
-            members = (f"{name}:{self._written(each)}" for name, each in value.items())
+            quote = self.name_quote
+            members = (
+                f"{quote}{name}{quote}:{self._written(each)}" for name, each in value.items()
+            )
             return f"{{{','.join(members)}}}"
         if isinstance(value, list):
             return f"[{','.join(map(self._written, value))}]"
@@ -73,9 +80,9 @@ class MarkedNotation(Notation):
 
     def end(self, text: str, start: int) -> int:
         """Return the position after the brace that ends the object; see :meth:`Notation.end`."""
-        marker = re.escape(self.marker)
         depth = 0
-        for piece in re.compile(f"{marker}.*?{marker}|[{{}}]", re.DOTALL).finditer(text, start):
+        pattern = f"{self._string.pattern}|[{{}}]"
+        for piece in re.compile(pattern, re.DOTALL).finditer(text, start):
             depth += {"{": 1, "}": -1}.get(piece[0], 0)
             if depth <= 0:
                 return piece.end()
@@ -87,7 +94,7 @@ class MarkedNotation(Notation):
         compiler = ArgumentCompiler(schema, options, syntax, aliases)
         # The input of a custom tool is read here alone, and braces in it are no brackets.
         braces = () if self.nests or options.input is not None else ("}",)
-        texts = texts_without((self.marker, *braces, *self.avoid, *options.avoid))
+        texts = texts_without((self.closing, *braces, *self.avoid, *options.avoid))
         names = intersection((self.name_language, texts))
         notation = f"the notation {self.name!r}"
         values: Term = values_of(texts, union((names, word_language(aliases.aliases))))
@@ -116,15 +123,25 @@ class MarkedNotation(Notation):
         """
 
         def quoted(name: re.Match[str]) -> str:
-            return f"{json.dumps(names.read(name[1]))}:"
+            return f"{json.dumps(names.read(name[1].strip(self.name_quote)))}:"
 
-        pieces = text.split(self.marker)
-        if len(pieces) % 2 == 0:
-            raise ValueError("unterminated string")
         # Strings are at odd indices.
+        pieces = self._string.split(text)
+        if any(self.marker in piece for piece in pieces[::2]):
+            raise ValueError("unterminated string")
         pieces[1::2] = map(json.dumps, pieces[1::2])
         pieces[::2] = (_BARE_NAME.sub(quoted, piece) for piece in pieces[::2])
         return "".join(pieces)
+
+    @property
+    def closing(self) -> str:
+        """The marker after a string."""
+        return self.end_marker or self.marker
+
+    @cached_property
+    def _string(self) -> re.Pattern[str]:
+        begin, end = map(re.escape, (self.marker, self.closing))
+        return re.compile(f"{begin}(.*?){end}", re.DOTALL)
 
     @cached_property
     def name_language(self) -> Node:
@@ -143,19 +160,30 @@ class _MarkedSyntax(ValueSyntax):
     def __init__(self, notation: MarkedNotation, spell: Spell, aliases: PropertyNames) -> None:
         super().__init__(WHITESPACE_LAYOUTS["compact"])
         begin, between, end = map(literal, (b"{", b",", b"}"))
-        self.members = PlainMembers(b":", begin=begin, between=between, end=end, aliases=aliases)
+        quote = notation.name_quote.encode()
+        self.members = PlainMembers(
+            quote or b":",
+            begin=begin,
+            before_name=literal(quote),
+            after_name=literal(b":" if quote else b""),
+            between=between,
+            end=end,
+            aliases=aliases,
+        )
         self._notation, self._aliases = notation, aliases
-        self._spelled = spell(notation.marker)
-        self._marker = literal(self._spelled)
+        self._spelled = {spell(each): each for each in (notation.marker, notation.closing)}
+        self._markers = [literal(spell(each)) for each in (notation.marker, notation.closing)]
 
     def string(self, texts: Node) -> Node:
         """Return the strings of a language between markers."""
-        return concatenation(self._marker, encoded(texts, RAW), self._marker)
+        begin, end = self._markers
+        return concatenation(begin, encoded(texts, RAW), end)
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a value."""
-        plain = text.replace(self._spelled, self._notation.marker.encode())
-        return self._notation.as_json(plain.decode(), self._aliases)
+        for spelled, marker in self._spelled.items():
+            text = text.replace(spelled, marker.encode())
+        return self._notation.as_json(text.decode(), self._aliases)
 
 
 GEMMA4 = MarkedNotation(

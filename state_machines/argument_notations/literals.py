@@ -16,7 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from state_machines.argument_notations.argument_compiler import ArgumentCompiler, values_of
+from state_machines.argument_notations.argument_compiler import (
+    EXACT_NUMBERS,
+    ArgumentCompiler,
+    values_of,
+)
 from state_machines.argument_notations.notation import (
     CompiledArguments,
     Notation,
@@ -30,7 +34,9 @@ from state_machines.grammar.encoding import PYTHON_STRING, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import word_language
+from state_machines.grammar.text_languages import word_language
+from state_machines.json_schema.numbers.number_sets import NumberSet
+from state_machines.json_schema.value_sets import ANY_VALUE
 from state_machines.json_schema.value_syntax import (
     JSON_SYNTAXES,
     QUOTE,
@@ -128,11 +134,13 @@ class PythonicNotation(Notation):
         has_json_names: Whether null and Booleans have JSON's names beside Python's, as in families
             whose templates write nested containers in JSON.
         names: A pattern that the names match beside Python's rules.
+        numbers: The numbers that the family's parser reads.
     """
 
     name: str
     has_json_names: bool
     names: str = ""
+    numbers: NumberSet = ANY_VALUE.numbers
 
     @property
     def name_language(self) -> Node:
@@ -164,7 +172,7 @@ class PythonicNotation(Notation):
         aliases = self.property_names(schema)
         compiler = ArgumentCompiler(schema, options, _SYNTAXES[self.has_json_names], aliases)
         texts = texts_without(options.avoid)
-        values = values_of(texts, texts)
+        values = values_of(texts, texts, self.numbers)
         writable = filter(self.can_write_name, compiler.property_values)
         names = intersection((union((word_language(writable), self.name_language)), texts))
         members = PlainMembers(b"=", between=_COMMA, aliases=aliases)
@@ -297,3 +305,8 @@ PYTHONIC_JSON = PythonicNotation("pythonic-json", has_json_names=True)
 
 OLMO = PythonicNotation("olmo", has_json_names=True, names="^[A-Za-z]")
 """Olmo 3. Its parser finds calls by a pattern in which a name begins with a letter."""
+
+CALL_LIST = PythonicNotation(
+    "python-call-list", has_json_names=True, names="^[A-Za-z_][A-Za-z0-9_]*$", numbers=EXACT_NUMBERS
+)
+"""The content ``python-call-list`` of response templates, whose parser refuses larger integers."""

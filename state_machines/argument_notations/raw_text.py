@@ -31,13 +31,13 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet
-from state_machines.grammar.until import text_without
-from state_machines.grammar.words import (
+from state_machines.grammar.text_languages import (
     contains_word,
     count_words,
     without_words,
     word_language,
 )
+from state_machines.grammar.until import text_without
 from state_machines.json_schema.value_syntax import MemberSyntax, WhitespaceLayout
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
@@ -212,7 +212,7 @@ class _EscapedNames(Lazy):
         self.names = names
         self.escapes = escapes
         self.terminator = terminator
-        self.transient = names.transient
+        self.shared_derivatives = names.shared_derivatives
 
     def expand(self) -> Node:
         """Return the union of the spellings of first characters, each with the rest of the name."""

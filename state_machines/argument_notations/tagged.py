@@ -13,10 +13,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from state_machines.argument_notations.argument_compiler import (
+    EXACT_NUMBERS,
     ArgumentCompiler,
     values_of,
 )
@@ -43,8 +45,9 @@ from state_machines.grammar.encoding import JSON_STRING, RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.text_languages import contains_word
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import contains_word
+from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.value_syntax import (
@@ -56,6 +59,9 @@ from state_machines.regex import compile_pattern
 
 _NULL = literal(b"null")
 _LINE_FEED = literal(b"\n")
+_NOT_EMPTY = compile_pattern("^[^]", search=True)
+# A Boolean may be written as 0 or 1.
+_NO_DIGIT = NumberSet(EXACT_NUMBERS.intervals, frozenset((Fraction(0), Fraction(1))))
 _NO_OUTER_LINE_FEED = compile_pattern(r"^(?!\n)[^]*(?<!\n)$", search=True)
 Form: TypeAlias = Literal["json", "raw", "nullable", "mixed"]
 """How the values of a property are written: as JSON, as raw strings, as raw strings or ``null``, or
@@ -110,6 +116,10 @@ class TaggedNotation(Notation):
             raw string, whatever the schema.
         wraps_lines: Whether the parser strips one line feed from each end of a value. A string with
             a line feed at an end is then written between two more.
+        converts: Whether the parser converts a string to another type that the schema of its
+            property names, as transformers does. Then a property of several types has no string
+            that could be converted, and its numbers survive the conversion.
+        has_empty: Whether the parser finds empty values.
     """
 
     name: str
@@ -132,6 +142,8 @@ class TaggedNotation(Notation):
     python_literals: bool = False
     kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
     wraps_lines: bool = False
+    converts: bool = False
+    has_empty: bool = True
     has_json: ClassVar[bool] = True
     plain_names: ClassVar[re.Pattern[str]] = re.compile(r"[A-Za-z0-9_.:/@$+-]+")
 
@@ -170,6 +182,8 @@ class TaggedNotation(Notation):
         at, before = start, self.before_name
         while text.startswith(before, at):
             found = self._member.match(text, at + len(before) - len(self.before_name))
+            if found is None and not self.before_name:
+                return
             if found is None:
                 raise ValueError(f"a value does not end: {text[at : at + 40]!r}")
             yield found
@@ -265,12 +279,12 @@ class _TaggedCompiler(ArgumentCompiler):
             has_null = any(each.null for each in self.property_values[name])
             if notation.raw_unions and has_null and form == "raw":
                 return table.all_of((raw, no_null_name))
-            return writable[form]
+            return self._limited(writable[form], name)
 
         term = self.restrict(
             term_of,
             intersection((notation.name_language, texts)),
-            writable[self._unlisted],
+            self._limited(writable[self._unlisted]),
             f"the notation {notation.name!r}",
         )
         types = {
@@ -286,6 +300,27 @@ class _TaggedCompiler(ArgumentCompiler):
             ),
             {"type": "object", "properties": types},
         )
+
+    def _limited(self, term: Term, name: str | None = None) -> Term:
+        """Return the values of a property that the parser finds, and converts to themselves.
+
+        Args:
+            term: The values that can be written.
+            name: The property; ``None`` for properties that the schema does not list.
+        """
+        notation, limits = self._notation, ANY_VALUE
+        values = () if name is None else self.property_values[name]
+        if not notation.has_empty:
+            limits = replace(limits, strings=_NOT_EMPTY)
+        if name is not None and notation.converts and not self.admits_only_strings(name):
+            limits = replace(limits, strings=intersection((limits.strings, NO_NAME_OF_VALUE)))
+            if notation.knows_types:
+                has_booleans = any(each.booleans for each in values)
+                numbers = _NO_DIGIT if has_booleans else EXACT_NUMBERS
+                limits = replace(limits, numbers=numbers)
+        if limits is ANY_VALUE:
+            return term
+        return self.evaluator.all_of((term, self.evaluator.evaluated(limits)))
 
     def _member_syntax(self) -> PlainMembers:
         notation = self._notation

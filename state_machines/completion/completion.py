@@ -110,7 +110,7 @@ class Completion(PerVocabulary):
         max_tokens: int,
         *,
         plan_steps: int = LIMITS.token_plan_steps,
-        search_steps: int = LIMITS.narrowing_steps,
+        search_steps: int = LIMITS.restriction_steps,
     ) -> Verdict:
         """Return whether some word of a language takes at most ``max_tokens`` tokens.
 
@@ -201,7 +201,7 @@ class Completion(PerVocabulary):
         allowed: Mask,
         max_tokens: int,
         *,
-        steps: int = LIMITS.full_narrowing_steps,
+        steps: int = LIMITS.full_restriction_steps,
     ) -> Mask:
         """Return the allowed tokens after which ``max_tokens`` tokens complete the text.
 
@@ -224,7 +224,7 @@ class Completion(PerVocabulary):
         allowed: Mask,
         max_tokens: int,
         *,
-        steps: int = LIMITS.full_narrowing_steps,
+        steps: int = LIMITS.full_restriction_steps,
     ) -> bool:
         """Return whether :meth:`within` keeps every allowed token.
 
@@ -248,7 +248,7 @@ class Completion(PerVocabulary):
     def allowed(self, state: Node, steps: int | None = None) -> Mask:
         """Return the mask of a state of a machine that limits tokens, as :meth:`MaskStore.allowed`.
 
-        Of more than ``LIMITS.narrowed_tokens`` tokens that lead to too many states, the longest
+        Of more than ``LIMITS.restricted_tokens`` tokens that lead to too many states, the longest
         are left out.
         """
         known = self._limited_masks.peek(state)
@@ -270,9 +270,9 @@ class Completion(PerVocabulary):
         except TooManyStatesError:
             open_tokens = np.flatnonzero(self._store.allowed(state))
             # Tokens that are not decided are left out.
-            with suppress(GrammarBudgetError), step_budget(LIMITS.full_narrowing_steps):
+            with suppress(GrammarBudgetError), step_budget(LIMITS.full_restriction_steps):
                 for token_id, target in self._next.one_by_one(
-                    state, open_tokens, LIMITS.narrowed_tokens
+                    state, open_tokens, LIMITS.restricted_tokens
                 ):
                     mask[token_id] = self.counted(target) is not EMPTY
         for target, ids in self._spelled.targets(state):

@@ -29,11 +29,11 @@ from state_machines.errors import (
     TokenRejectedError,
     UnwritableTextError,
 )
-from state_machines.explanation import TokenExplanation, refused
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 
 if TYPE_CHECKING:
+    from state_machines.explanation import TokenExplanation
     from state_machines.matcher import Matcher
 
 Mask = npt.NDArray[np.bool_]
@@ -42,7 +42,7 @@ _After = tuple[Node | None, Plan]
 """The state after an accepted token (``None`` after an end token), and a plan for it."""
 
 MARGIN = 48
-"""Spare tokens from which on masks are not narrowed."""
+"""Spare tokens from which on masks are not restricted."""
 
 FAR_OFF = 4096
 """Lower bound on the tokens of an output above which the exact number is not searched for."""
@@ -62,7 +62,7 @@ class Guard:
 
     While :data:`MARGIN` tokens or more are left beyond those needed, :meth:`mask` returns the mask
     unchanged. A token that begins something longer than what is left is then refused by
-    :meth:`accepts`. With ``exact=True`` the mask is always narrowed.
+    :meth:`accepts`. With ``exact=True`` the mask is always restricted.
 
     The first plan may take ``LIMITS.plan_steps`` steps, a plan during generation
     ``LIMITS.token_plan_steps``.
@@ -149,7 +149,7 @@ class Guard:
 
     @property
     def is_tight(self) -> bool:
-        """Whether masks are narrowed: fewer than :data:`MARGIN` tokens are spare."""
+        """Whether masks are restricted: fewer than :data:`MARGIN` tokens are spare."""
         return self.left - self.needed < MARGIN
 
     def accepts(self, token_id: int) -> bool:
@@ -198,6 +198,9 @@ class Guard:
         A token that the grammar allows is refused if the text could not be completed within
         ``max_tokens`` after it.
         """
+        # Deferred: few programs explain masks.
+        from state_machines.explanation import refused  # noqa: PLC0415
+
         found = self.matcher.explain(token_id)
         if not found.is_allowed or self.accepts(token_id):
             return found
@@ -250,7 +253,7 @@ class Guard:
             exact: Narrow the mask even far from the limit.
 
         Returns:
-            A mask of the same shape; ``allowed`` itself if it is not narrowed.
+            A mask of the same shape; ``allowed`` itself if it is not restricted.
         """
         if not (exact or self.is_tight):
             return allowed
@@ -261,7 +264,7 @@ class Guard:
             return ends
         # A mask of the store is that of the state alone, so what is known about it holds.
         if not (self.is_tight or allowed.flags.writeable) and self._completion.keeps_all(
-            self.matcher.state, allowed, self.left - 1, steps=LIMITS.narrowing_steps
+            self.matcher.state, allowed, self.left - 1, steps=LIMITS.restriction_steps
         ):
             return allowed
         return self._within(allowed, self.left - 1)
@@ -280,10 +283,12 @@ class Guard:
     def _within(self, allowed: Mask, max_tokens: int) -> Mask:
         """Return the allowed tokens after which ``max_tokens`` are enough, and the plan's first."""
         state, first = self.matcher.state, self._plan.first
-        narrowed = self._completion.within(state, allowed, max_tokens, steps=LIMITS.narrowing_steps)
+        restricted = self._completion.within(
+            state, allowed, max_tokens, steps=LIMITS.restriction_steps
+        )
         if first is not None:
-            narrowed[first] = True
-        return narrowed
+            restricted[first] = True
+        return restricted
 
     def _after(self, token_id: int) -> _After | None:
         """Return what follows a token; ``None`` if the token is not accepted."""

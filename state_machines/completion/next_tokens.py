@@ -160,7 +160,7 @@ class NextTokens:
             with derivative_budget(steps):
                 for target, ids in self._spelled.targets(state):
                     needed[ids] = np.minimum(needed[ids], length(target))
-                max_tokens = LIMITS.narrowed_tokens
+                max_tokens = LIMITS.restricted_tokens
                 if np.count_nonzero(open_tokens) > FEW:
                     max_tokens = self._by_groups(state, length, open_tokens, needed)
                 left = np.flatnonzero(open_tokens)
@@ -210,7 +210,7 @@ class NextTokens:
                 decided |= stays
             open_tokens &= ~decided
         except TooManyStatesError:
-            return LIMITS.narrowed_tokens
+            return LIMITS.restricted_tokens
         return REMEMBERED_ENDS
 
     # The fewest tokens to an end.

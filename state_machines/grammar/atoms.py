@@ -9,8 +9,8 @@ from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
     Node,
+    SharedDerivatives,
     Symbols,
-    TransientDerivatives,
     Transitions,
     collect_transitions,
     intern_node,
@@ -23,7 +23,7 @@ MAX_LITERAL = 1024
 SHORT_LITERAL = 256
 """Bytes up to which a literal stores its derivatives."""
 
-_TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
+_SHARED_DERIVATIVES: SharedDerivatives = LruCache(LIMITS.shared_derivatives)
 
 
 class SymbolNode(Node):
@@ -109,7 +109,7 @@ class Literal(Node):
         super().__init__(nullable=False, min_length=len(text), max_length=len(text))
         self.text = text
         if len(text) > SHORT_LITERAL:
-            self.transient = _TRANSIENT
+            self.shared_derivatives = _SHARED_DERIVATIVES
 
     @property
     def leading_text(self) -> bytes:

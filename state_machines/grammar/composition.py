@@ -56,10 +56,10 @@ class Concatenation(Node):
         self.tail = tail
         self.rule_book = head.rule_book or tail.rule_book
         self.counts_tokens = head.counts_tokens
-        transient = head.transient
-        if transient is None and is_optional:
-            transient = tail.transient
-        self.transient = transient
+        shared = head.shared_derivatives
+        if shared is None and is_optional:
+            shared = tail.shared_derivatives
+        self.shared_derivatives = shared
 
     @property
     def is_empty(self) -> bool:
@@ -200,7 +200,7 @@ class Union(Node):
         nullable = boolean = self.counts_tokens = False
         shortest: int = members[0].min_length
         longest: int | None = 0
-        rule_book = transient = None
+        rule_book = shared = None
         for member in members:
             nullable = nullable or member.nullable
             boolean = boolean or member.boolean
@@ -210,11 +210,11 @@ class Union(Node):
             length = member.max_length
             longest = None if longest is None or length is None else max(longest, length)
             # An empty cache is falsy, so the comparison is with ``None``.
-            transient = member.transient if transient is None else transient
+            shared = member.shared_derivatives if shared is None else shared
         super().__init__(nullable, shortest, longest, boolean)
         self.members = members
         self.rule_book = rule_book
-        self.transient = transient
+        self.shared_derivatives = shared
 
     @property
     def is_empty(self) -> bool:

@@ -49,7 +49,7 @@ class DecodedText(Node):
             boolean=body.boolean,
         )
         self.body = body
-        self.transient = body.transient
+        self.shared_derivatives = body.shared_derivatives
 
     @property
     def is_empty(self) -> bool:

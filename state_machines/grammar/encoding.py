@@ -183,7 +183,7 @@ class EncodedText(Lazy):
         self.text = text
         self.spelling = spelling
         self.terminator = terminator
-        self.transient = text.transient
+        self.shared_derivatives = text.shared_derivatives
 
     @property
     def is_prefix_free(self) -> bool:

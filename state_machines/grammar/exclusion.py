@@ -34,7 +34,7 @@ class Exclusion(Node):
         )
         self.body = body
         self.excluded = excluded
-        self.transient = body.transient
+        self.shared_derivatives = body.shared_derivatives
         self._empty: bool | None = False if self.nullable else None
         self._next: Exclusion | None = None
         """The next state of a word that was found; it is held, so that it is searched once."""

@@ -52,7 +52,7 @@ class TextWithoutHeadings(Node):
         self.headings = headings
         self.line = line
         self.ends_lines = ends_lines
-        self.transient = text.transient
+        self.shared_derivatives = text.shared_derivatives
 
     @property
     def wanted(self) -> str | None:

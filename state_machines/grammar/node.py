@@ -27,8 +27,8 @@ __all__ = [
     "EMPTY",
     "EPSILON",
     "Node",
+    "SharedDerivatives",
     "Symbols",
-    "TransientDerivatives",
     "Transitions",
     "add_node",
     "collect_transitions",
@@ -45,7 +45,7 @@ Symbols: TypeAlias = Any
 Transitions: TypeAlias = "tuple[tuple[Symbols, Node], ...]"
 
 
-TransientDerivatives: TypeAlias = "LruCache[tuple[Node, bytes], Node]"
+SharedDerivatives: TypeAlias = "LruCache[tuple[Node, bytes], Node]"
 """The last derivatives by byte strings of states that must not hold on to one another."""
 
 
@@ -73,8 +73,9 @@ class Node:
         max_length: An upper bound on the length of words, in symbols; ``None`` for no bound.
         boolean: Whether an intersection or complement occurs inside. Then the language may be empty
             although the node is not :data:`EMPTY`.
-        transient: The cache of derivatives by byte strings, for a state that depends on the text
-            before it. Such states are unbounded in number, so none stores its derivatives itself.
+        shared_derivatives: The cache of derivatives by byte strings, for a state that depends on
+            the text before it. Such states are unbounded in number, so none stores its derivatives
+            itself; ``None`` for other states.
         mask: The key of the mask that was computed last for the state.
         known_first_bytes: :attr:`first_bytes` if they have been computed.
     """
@@ -89,7 +90,7 @@ class Node:
         "max_length",
         "min_length",
         "nullable",
-        "transient",
+        "shared_derivatives",
     )
 
     is_closed = False
@@ -111,7 +112,7 @@ class Node:
         self.min_length = min_length
         self.max_length = max_length
         self.boolean = boolean
-        self.transient: TransientDerivatives | None = None
+        self.shared_derivatives: SharedDerivatives | None = None
         self._transitions: Transitions | None = None
         self.known_first_bytes: int | None = None
         self._derivatives: dict[int | bytes, Node] | None = None
@@ -145,7 +146,7 @@ class Node:
         transitions = self._transitions
         if transitions is None:
             transitions = self.compute_transitions()
-            if self.transient is None:
+            if self.shared_derivatives is None:
                 self._transitions = transitions
         return transitions
 
@@ -178,13 +179,13 @@ class Node:
     def derivative(self, byte: int) -> Node:
         """Return the derivative by a byte (byte alphabet only); :data:`EMPTY` if no word has it.
 
-        The node stores the derivative, unless it is :attr:`transient`.
+        The node stores the derivative, unless it is :attr:`shared_derivatives`.
         """
         known = self._derivatives
         target = None if known is None else known.get(byte)
         if target is None:
             target = self.compute_derivative(byte)
-            if self.transient is None:
+            if self.shared_derivatives is None:
                 known = self._derivatives
                 if known is None:
                     known = self._derivatives = {}
@@ -235,7 +236,7 @@ class Node:
         """
         known = self._derivatives
         found = None if known is None else known.get(text)
-        if found is None and self.transient is None:
+        if found is None and self.shared_derivatives is None:
             found = self.direct_derivative(text)
             if found is not None:
                 if known is None or len(known) >= _WORD_DERIVATIVES:
@@ -255,10 +256,10 @@ class Node:
 
     def word_derivative(self, text: bytes) -> Node:
         """Return the derivative by a byte string that is likely to repeat. It is stored."""
-        transient = self.transient
-        if transient is not None:
+        shared = self.shared_derivatives
+        if shared is not None:
             key = (self, text)
-            return transient.get(key) or transient.put(key, self.compute_word_derivative(text))
+            return shared.get(key) or shared.put(key, self.compute_word_derivative(text))
         known = self._derivatives
         target = None if known is None else known.get(text)
         if target is None:

@@ -12,7 +12,7 @@ constructor                 language
 :func:`repetition`          between m and n times, counted, not unrolled
 ==========================  ===========================================
 
-Texts over code points are made by :func:`~state_machines.grammar.words.word_language`.
+Texts over code points are made by :func:`~state_machines.grammar.text_languages.word_language`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
     Node,
-    TransientDerivatives,
+    SharedDerivatives,
     Transitions,
     collect_transitions,
     intern_node,
@@ -63,7 +63,7 @@ class Dispatch(ABC):
 
     @property
     @abstractmethod
-    def transient(self) -> TransientDerivatives:
+    def shared_derivatives(self) -> SharedDerivatives:
         """Where the derivatives within the remembered word are stored."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class Remembered(Node):
         self.written = written
         self.lexeme = lexeme
         self.dispatch = dispatch
-        self.transient = dispatch.transient
+        self.shared_derivatives = dispatch.shared_derivatives
 
     def exceptions(self) -> list[str] | None:
         """Return the rest of each exception after ``written``.

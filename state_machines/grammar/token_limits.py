@@ -68,7 +68,7 @@ class TokenLimited(Node):
         self.body = body
         self.max_tokens = max_tokens
         self.counts_tokens = counts_tokens
-        self.transient = body.transient
+        self.shared_derivatives = body.shared_derivatives
 
     @property
     def is_empty(self) -> bool:

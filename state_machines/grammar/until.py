@@ -17,7 +17,7 @@ from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
     Node,
-    TransientDerivatives,
+    SharedDerivatives,
     Transitions,
     collect_transitions,
     intern_node,
@@ -34,7 +34,7 @@ _STRING_AUTOMATON_TRANSITIONS = 1 << 12
 FAR = 256
 """Number of characters above which the states of a counter do not store their derivatives."""
 
-_TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
+_SHARED_DERIVATIVES: SharedDerivatives = LruCache(LIMITS.shared_derivatives)
 
 STATES_PER_STEP = 16
 """States of an automaton that are built or visited in one step of a budget."""
@@ -240,7 +240,7 @@ class UntilText(Node):
         self.min_chars = min_chars
         self.max_chars = max_chars
         if max(min_chars, max_chars or 0) > FAR:
-            self.transient = _TRANSIENT
+            self.shared_derivatives = _SHARED_DERIVATIVES
 
     def character_derivative(self, point: int) -> Node:
         """Return the derivative by a code point."""

@@ -1,6 +1,7 @@
 """Unions of literals as sorted lists; a state is an interval of the list.
 
-Vertices are created on first use, and texts are not copied. States within long texts are transient.
+Vertices are created on first use, and texts are not copied. States within long
+texts share one cache of derivatives.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
     Node,
+    SharedDerivatives,
     Symbols,
-    TransientDerivatives,
     Transitions,
     collect_transitions,
     intern_node,
@@ -38,10 +39,10 @@ SHORT = 256
 CHUNK = 2048
 """Number of texts that are sorted by one call."""
 
-_TRANSIENT: TransientDerivatives = LruCache(LIMITS.transient_derivatives)
+_SHARED_DERIVATIVES: SharedDerivatives = LruCache(LIMITS.shared_derivatives)
 
 
-class _WordList:
+class _TextList:
     """Sorted words, and the node that follows each."""
 
     __slots__ = (
@@ -90,7 +91,7 @@ class _WordList:
         return known
 
 
-_WORD_LISTS: WeakValueDictionary[Hashable, _WordList] = WeakValueDictionary()
+_TEXT_LISTS: WeakValueDictionary[Hashable, _TextList] = WeakValueDictionary()
 
 
 def literals(texts: Iterable[Text]) -> Node:
@@ -124,9 +125,9 @@ def word_list(entries: Iterable[tuple[Text, Node]]) -> Node:
         found = (by_text[text] for text in texts)
         ends = [union(end) if isinstance(end, list) else end for end in found]
         key = (texts, *map(id, ends))
-    known_list = _WORD_LISTS.get(key)
+    known_list = _TEXT_LISTS.get(key)
     if known_list is None:
-        known_list = _WORD_LISTS[key] = _WordList(texts, ends)
+        known_list = _TEXT_LISTS[key] = _TextList(texts, ends)
     return _interval(known_list, 0, len(texts), 0)
 
 
@@ -182,7 +183,7 @@ class ListedTexts(Node):
     __slots__ = ("depth", "first", "last", "words")
 
     def __init__(
-        self, words: _WordList, first: int, last: int, depth: int, *, nullable: bool
+        self, words: _TextList, first: int, last: int, depth: int, *, nullable: bool
     ) -> None:
         shortest, longest = words.bounds(first, last)
         longest_end = words.longest_end
@@ -197,7 +198,7 @@ class ListedTexts(Node):
         self.last = last
         self.depth = depth
         if words.common(first, last) - depth > SHORT:
-            self.transient = _TRANSIENT
+            self.shared_derivatives = _SHARED_DERIVATIVES
 
     @property
     def leading_text(self) -> bytes:
@@ -256,7 +257,7 @@ class Remaining(ListedTexts):
     __slots__ = ("removed",)
 
     def __init__(
-        self, words: _WordList, first: int, last: int, depth: int, removed: int, *, nullable: bool
+        self, words: _TextList, first: int, last: int, depth: int, removed: int, *, nullable: bool
     ) -> None:
         super().__init__(words, first, last, depth, nullable=nullable)
         self.removed = removed
@@ -288,7 +289,7 @@ def without_listed(language: Node, words: Iterable[str]) -> Node | None:
     return _remaining(listed, first, language.last, depth, removed)
 
 
-def _remaining(words: _WordList, first: int, last: int, depth: int, removed: int) -> Node:
+def _remaining(words: _TextList, first: int, last: int, depth: int, removed: int) -> Node:
     """Return the words of an interval without those in a bit set, and without their prefixes."""
     removed &= (1 << (last - first)) - 1
     if not removed:
@@ -309,7 +310,7 @@ def _remaining(words: _WordList, first: int, last: int, depth: int, removed: int
     return intern_node(key, lambda: Remaining(words, first, last, depth, removed, nullable=is_end))
 
 
-def _interval(words: _WordList, first: int, last: int, depth: int) -> Node:
+def _interval(words: _TextList, first: int, last: int, depth: int) -> Node:
     spend()
     if last - first == 1:
         return _word(words.texts[first], depth, words.end(first))
@@ -342,7 +343,7 @@ class ListedText(Node):
         self.start = start
         self.end = end
         if length > SHORT:
-            self.transient = _TRANSIENT
+            self.shared_derivatives = _SHARED_DERIVATIVES
 
     @property
     def is_empty(self) -> bool:

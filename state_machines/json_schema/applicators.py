@@ -19,7 +19,7 @@ from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import list_words
+from state_machines.grammar.text_languages import list_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape, Counted
 from state_machines.json_schema.assertions import (
     non_negative_integer,

@@ -18,7 +18,7 @@ from state_machines.errors import (
     UnsupportedSchemaError,
 )
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.words import contains_word
+from state_machines.grammar.text_languages import contains_word
 from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemSteps
 from state_machines.json_schema.assertions import admits_null
 from state_machines.json_schema.document import SchemaLocation

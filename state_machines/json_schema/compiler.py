@@ -26,7 +26,7 @@ from state_machines.grammar.decoding import ascii_text
 from state_machines.grammar.encoding import NUMBER, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, SharedDerivatives, intern_node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.shortest import shortest_word
 from state_machines.json_schema.arrays.array_grammar import ArrayPlan
@@ -194,9 +194,7 @@ class Translator:
         self._constants: WeakValueLruCache[tuple[str, int], Node] = WeakValueLruCache(
             _CONSTANT_NODES
         )
-        self.transient_derivatives: TransientDerivatives = LruCache(
-            LIMITS.machine_transient_derivatives
-        )
+        self.shared_derivatives: SharedDerivatives = LruCache(LIMITS.machine_shared_derivatives)
         self._checked: dict[ArrayShape, UnsupportedSchemaError | None] = {}
         self._checking: set[ArrayShape] = set()
 
@@ -227,7 +225,7 @@ class Translator:
     def forget(self) -> list[Node]:
         """Give up the stored nodes, and return them. They are made again when they are needed."""
         nodes, self._nodes = self._nodes, {}
-        return [*nodes.values(), *self.transient_derivatives.clear()]
+        return [*nodes.values(), *self.shared_derivatives.clear()]
 
     def _scalars(self, values: ValueSet) -> Node:
         syntax = self.syntax

@@ -23,7 +23,7 @@ from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import word_language
+from state_machines.grammar.text_languages import word_language
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.numbers.intervals import exact
 from state_machines.json_schema.numbers.number_sets import (

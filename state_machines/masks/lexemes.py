@@ -36,12 +36,12 @@ from state_machines.masks.lexeme_tokens import (
     StringTokens,
     WalkCache,
 )
-from state_machines.masks.quote_walks import is_narrow_quote, quote_walk
+from state_machines.masks.quote_walks import is_sparse_quote, quote_walk
 from state_machines.masks.string_walks import Strings, with_other_counts
 from state_machines.masks.token_sets import TokenSet, united
 from state_machines.masks.token_trie import Ids, concatenated
 
-_NARROW_LEXEMES = 512
+_SPARSE_LEXEMES = 512
 """Lexemes for which it is stored whether few tokens begin them."""
 
 _JSON_STRING_LEADS = 16
@@ -54,7 +54,7 @@ MIN_LEXEME_TOKENS = 256
 """Tokens that a lexeme may begin with, from which on its walk is cached for all schemas."""
 
 MAX_BEGINNINGS = 96
-"""Beginnings, of :data:`MAX_PREFIX_BYTES` characters, up to which a text is narrow."""
+"""Beginnings, of :data:`MAX_PREFIX_BYTES` characters, up to which a text is sparse."""
 
 _Key: TypeAlias = "tuple[Node, Spelling, bytes, int, int | None]"
 
@@ -80,8 +80,8 @@ class Lexemes:
         self._descents = descents
         self._walks: WalkCache[_Key, LexemeTokens] = WalkCache(LIMITS.lexeme_walk_bytes)
         self._near: LruCache[Node, None] = LruCache(_BOUNDED_TEXTS)
-        self._narrow: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_NARROW_LEXEMES)
-        self._leads: WeakKeyLruCache[Node, _Leads | None] = WeakKeyLruCache(_NARROW_LEXEMES)
+        self._sparse: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_SPARSE_LEXEMES)
+        self._leads: WeakKeyLruCache[Node, _Leads | None] = WeakKeyLruCache(_SPARSE_LEXEMES)
         self._strings = Strings(descents)
         self._headings = HeadingWalks(descents.trie)
 
@@ -89,7 +89,7 @@ class Lexemes:
         """Whether few tokens begin with a byte of a set."""
         return self._trie.count_from_root(first) < MIN_LEXEME_TOKENS
 
-    def is_narrow(self, split: LexemeSplit) -> bool:
+    def is_sparse(self, split: LexemeSplit) -> bool:
         """Whether few tokens stay inside a lexeme, so that it need not be walked as such."""
         if split.is_any_text:
             return False
@@ -99,12 +99,12 @@ class Lexemes:
         if self.begins_few_tokens(first):
             return True
         text = split.lexeme.text
-        known = self._narrow.peek(text)
+        known = self._sparse.peek(text)
         if known is not None:
             return known
         if isinstance(split.lexeme, EncodedQuote):
-            return is_narrow_quote(split.lexeme)
-        return self._narrow.put(text, _has_few_beginnings(text))
+            return is_sparse_quote(split.lexeme)
+        return self._sparse.put(text, _has_few_beginnings(text))
 
     def walk(self, prefix: Node, lexeme: EncodedText) -> LexemeTokens:
         """Return the walk of a lexeme after a prefix."""
@@ -135,7 +135,7 @@ class Lexemes:
             return _NO_LEAD
         known = self._leads.peek(prefix)
         if known is None:
-            words = words_of(prefix)
+            words = texts_of(prefix)
             if words is None:
                 return None
             few: list[int] = []
@@ -179,7 +179,7 @@ class Lexemes:
         self, prefix: Node, text: Node, spelling: Spelling, terminator: bytes
     ) -> LexemeTokens:
         head = encoded(text, spelling, terminator)
-        leads = words_of(prefix) if isinstance(head, EncodedQuote) else None
+        leads = texts_of(prefix) if isinstance(head, EncodedQuote) else None
         if leads is not None:
             assert isinstance(head, EncodedQuote)
             return self._quote(leads, head)
@@ -274,7 +274,7 @@ def _has_few_beginnings(text: Node) -> bool:
     return True
 
 
-def words_of(node: Node) -> list[bytes] | None:
+def texts_of(node: Node) -> list[bytes] | None:
     """Return the words of a byte language; ``None`` if it has more than the limit."""
     words: list[bytes] = []
     layer = [(b"", node)]

@@ -46,15 +46,15 @@ from state_machines.grammar.nodes import (
     Union,
     concatenation,
 )
+from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.tokens import begins_with_spelling
-from state_machines.grammar.words import word_language
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents
 from state_machines.masks.lexeme_tokens import LeavingTokens
-from state_machines.masks.lexemes import Lexemes, words_of
+from state_machines.masks.lexemes import Lexemes, texts_of
 from state_machines.masks.lexer_exits import exits, leaving
 from state_machines.masks.lexer_walks import LexerTokens
-from state_machines.masks.quote_walks import QuoteMasks, is_narrow_quote
+from state_machines.masks.quote_walks import QuoteMasks, is_sparse_quote
 from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.token_sets import Bits, TokenSet, digest_of, united, without
@@ -267,8 +267,8 @@ class MaskMaker:
             parts.routes.append("grammar")
             self._collect_lexed(head, following, parts)
             return
-        split = None if is_narrow_quote(head) else split_lexeme(configuration)
-        if split is None or self._lexemes.is_narrow(split):
+        split = None if is_sparse_quote(head) else split_lexeme(configuration)
+        if split is None or self._lexemes.is_sparse(split):
             parts.routes.append("vertices")
             parts.few += self._trie_walk.tokens(head, stack=following)
             return
@@ -396,7 +396,7 @@ class MaskMaker:
         for word in words:
             endings = known.get(word)
             if endings is None:
-                leads = leads or words_of(prefix)
+                leads = leads or texts_of(prefix)
                 if leads is None:
                     return None
                 endings = known[word] = self._endings_of(word, prefix, leads)

@@ -45,7 +45,7 @@ _SOURCE_ARRAYS = (
 )
 
 
-def is_narrow_quote(head: Node) -> bool:
+def is_sparse_quote(head: Node) -> bool:
     """Whether a node is a quote that continues at few positions."""
     return isinstance(head, EncodedQuote) and head.count <= FEW_POSITIONS
 

@@ -31,7 +31,7 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import branch, concatenation, union
 from state_machines.grammar.symbols import code_points
-from state_machines.grammar.words import word_language
+from state_machines.grammar.text_languages import word_language
 from state_machines.reader_languages.arguments import Number, exact, tighter
 from state_machines.reader_languages.digits import MAX_DIGITS, MINUS, signed
 from state_machines.regex import compile_pattern

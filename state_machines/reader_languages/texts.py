@@ -22,7 +22,7 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_points
-from state_machines.grammar.words import word_language
+from state_machines.grammar.text_languages import word_language
 from state_machines.regex import PatternDialect, compile_pattern
 from state_machines.regex.unicode_classes import property_set
 

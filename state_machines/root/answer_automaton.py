@@ -20,7 +20,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.line_starts import ending_with_line, without_headings
-from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives
+from state_machines.grammar.node import EMPTY, EPSILON, Node, SharedDerivatives
 from state_machines.grammar.nodes import branch, concatenation, literal, optional, union
 from state_machines.grammar.remembered import Dispatch, SuffixTest, always, remembered
 from state_machines.grammar.tokens import Spell
@@ -140,9 +140,7 @@ class AnswerAutomaton:
         self._distinct = [each for each in leaves(part) if isinstance(each, DistinctSubState)]
         excluded = frozenset(value for each in self._distinct for value in each.excluded)
         self.start = AutomatonState(self._positions.start, values=excluded)
-        self.transient_derivatives: TransientDerivatives = LruCache(
-            LIMITS.machine_transient_derivatives
-        )
+        self.shared_derivatives: SharedDerivatives = LruCache(LIMITS.machine_shared_derivatives)
         self._check_reachable_states()
         self.machines = self._positions.machines
         """The machines of the parts."""
@@ -460,9 +458,9 @@ class _DistinctText(Dispatch):
         return (type(self), number, id(part), id(target.position), target.values)
 
     @property
-    def transient(self) -> TransientDerivatives:
+    def shared_derivatives(self) -> SharedDerivatives:
         """Where the derivatives within the text are stored."""
-        return self.automaton.transient_derivatives
+        return self.automaton.shared_derivatives
 
     def after(self, word: bytes) -> Node:
         """Return the node after the text."""

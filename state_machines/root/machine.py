@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from state_machines.budgets import derivative_budget
 from state_machines.errors import UnsupportedStructuralTagError
@@ -18,8 +18,10 @@ from state_machines.root.answer_automaton import AnswerAutomaton
 from state_machines.root.attribution import Attribution, Piece
 from state_machines.root.parts import Part, SubState
 from state_machines.root.spellings import speller
-from state_machines.structural_tags import Format, bounded, parse
 from state_machines.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from state_machines.structural_tags import Format
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,9 @@ class StructuralTagPart(SubState):
             StructuralTagError: The tag is malformed, or a part of it cannot be enforced.
             SchemaError: A schema in it is refused. The pointer is one of the tag.
         """
+        # Deferred: few answers have structural tags.
+        from state_machines.structural_tags import parse  # noqa: PLC0415
+
         return cls(name, format=parse(tag))
 
     def machine(self) -> StateMachine:
@@ -53,6 +58,8 @@ class StructuralTagPart(SubState):
 
     def spelled_machine(self, spell: Spell) -> StateMachine:
         """Return the machine of the texts."""
+        from state_machines.structural_tags import bounded  # noqa: PLC0415
+
         with bounded():
             machine = self.format.compiled(spell)
         if machine.start is EMPTY:

@@ -22,8 +22,8 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.grammar.words import word_language
 from state_machines.json_schema.compiler import Compilation, PropertyOrder
 from state_machines.json_schema.dialects import SchemaOptions
 from state_machines.json_schema.terms import Term

@@ -20,11 +20,14 @@ from state_machines.tool_calls.families import (
     in_compact_json,
     with_trimmed_strings,
 )
+from state_machines.tool_calls.template_calls import EXAMPLE_CALLS
+from state_machines.tool_calls.template_compiler import compile_response_template
 from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 from state_machines.tool_calls.written_calls import UnreadableCall, WrittenCall, split_calls
 
 __all__ = [
     "CALL",
+    "EXAMPLE_CALLS",
     "FORMATS",
     "ArgumentStream",
     "CallArguments",
@@ -41,6 +44,7 @@ __all__ = [
     "UnreadableCall",
     "WrittenCall",
     "any_text",
+    "compile_response_template",
     "format_named",
     "in_compact_json",
     "input_schema",

@@ -33,8 +33,8 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, literal, optional, union
+from state_machines.grammar.text_languages import after_text, word_language
 from state_machines.grammar.until import text_without
-from state_machines.grammar.words import after_text, word_language
 from state_machines.machine import StateMachine
 from state_machines.regex import compile_pattern
 from state_machines.root.parts import (

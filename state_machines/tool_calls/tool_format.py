@@ -283,7 +283,7 @@ class ToolFormat:
             is_delimited=True,
             parser=None,
         )
-        texts = changed._all_markers()
+        texts = changed.texts()
         kept = (
             token
             for token in self.tokens
@@ -333,7 +333,7 @@ class ToolFormat:
                     raise self._marker_error(marker, "is no token of the vocabulary")
         ends = [name for name, token in special.items() if token in vocabulary.end_token_ids]
         last = (self.end, self.answer.end, self.finish)
-        for marker in self._all_markers():
+        for marker in self.texts():
             for end in ends:
                 if end in marker and not (marker == end and marker in last):
                     raise self._marker_error(end, "ends every answer")
@@ -439,12 +439,12 @@ class ToolFormat:
     def _id(self, tool: ToolSignature) -> CallId:
         return CallId(CALL, tool=tool, ids=self.ids)
 
-    def _all_markers(self) -> list[str]:
+    def texts(self) -> list[str]:
         around = [self.answer, self.preamble, *([self.reasoning] if self.reasoning else [])]
         return [
             *(self.start, self.end, self.head, self.closing, self.joint, self.finish),
             *(*self.opening, *self.foot, *self.between),
             *(text for delimiters in around for text in (delimiters.begin, delimiters.end)),
-            *(self.custom._all_markers() if self.custom is not None else ()),
-            *(text for entry in self.also for text in entry._all_markers()),
+            *(self.custom.texts() if self.custom is not None else ()),
+            *(text for entry in self.also for text in entry.texts()),
         ]

@@ -25,7 +25,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from vision_models import vision_checkpoint
 
 from proxy_engine import CacheOptions, InferenceEngine
-from proxy_engine.generation import Batch, DraftModel
+from proxy_engine.generation import Batch
+from proxy_engine.generation.speculation.draft_model import DraftModel
 from proxy_engine.requests import continuous_batch
 from state_machines import repetition
 

@@ -17,7 +17,7 @@ APPLICATIONS = (
     "server",
     "transcription",
 )
-MAX_MODULES = 370
+MAX_MODULES = 315
 
 
 def test_plain_request_imports_no_application(tiny_model_directory: Path) -> None:

@@ -142,7 +142,7 @@ def test_word_of_a_large_enumeration_costs_only_its_path() -> None:
 def test_machine_does_not_grow_with_matched_texts(
     schema: Any, text: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patch_limits(monkeypatch, machine_transient_derivatives=64)
+    patch_limits(monkeypatch, machine_shared_derivatives=64)
     vocabulary = small_vocabulary()
     machine = JsonSchemaStateMachine(schema)
 

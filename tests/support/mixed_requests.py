@@ -36,12 +36,13 @@ from proxy_engine import (
     TextContent,
     TokenGenerated,
 )
-from proxy_engine.generation import DraftModel, HeadDrafter
 from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.constraint import Constraint, SlowMaskError
 from proxy_engine.generation.speculation import CopyDrafter, step_costs
 from proxy_engine.generation.speculation.draft_length import PassCost
+from proxy_engine.generation.speculation.draft_model import DraftModel
+from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.requests.sequence_factory import SequenceFactory
 from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
 from state_machines.budgets import spend

@@ -70,13 +70,13 @@ def babbling_model(tokenizer: TokenizerWrapper) -> PrefixModel:
 
 @contextmanager
 def complete_masks() -> Iterator[None]:
-    """Let guards narrow masks completely.
+    """Let guards restrict masks completely.
 
     Which tokens a guard decides within its own step limits depends on what its caches know, so that
     even runs without drafts differ from each other.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patch_limits(patched, narrowing_steps=200_000, token_plan_steps=200_000)
+        patch_limits(patched, restriction_steps=200_000, token_plan_steps=200_000)
         yield
 
 

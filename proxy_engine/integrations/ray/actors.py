@@ -6,27 +6,33 @@ Free of Ray: the classes are plain, and :mod:`.datasets` makes actors of them.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from state_machines.errors import ProxyError
 
-from ...extraction.answer_format import ERROR, AnswerFormat
+from ...checks import argument_names, short_repr
+from ...errors import InvalidOptionError
+from ...extraction.answer_format import AnswerFormat
 from ...extraction.options import ExtractionOptions
 from ...extraction.outcomes import Outcome
 from ...extraction.records import RecordReader
-from ...extraction.rows import error_text, unwritten
+from ...extraction.results import ExtractionResults, record_of
 from ...extraction.run import check_requests, extraction_of
 from ...extraction.sources import record_inputs
-from ...extraction.tables import Column, answer_types, fitted, import_arrow, rows_of
+from ...extraction.tables import answer_types, as_frame, rows_of
+from ...models.load_options import LoadArguments, LoadOptions
 from ...runtime import process_runtime
 
 if TYPE_CHECKING:
     from ...engine.inference_engine import InferenceEngine
 
-_Cells = dict[str, Any]
+
+LOADING = frozenset(argument_names(LoadOptions))
+"""The names of the options of loading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,70 +107,31 @@ class Extractor:
                     self.completion_tokens += outcome.result.usage.completion_tokens
                 yield outcome
 
-    def extend(self, tables: Iterable[Any]) -> Iterator[Any]:
-        """Yield each ``pyarrow.Table`` with the columns of the answers and errors.
+    def extend(self, table: Any) -> Any:
+        """Return a ``pyarrow.Table`` with the columns of the answers and errors.
 
-        The tables form one batch of the engine. The types of the columns follow from the schema.
-        All batches of an actor share the vocabulary and the compiled machine, which the engine
-        stores by schema.
+        The types of the columns follow from the schema. All calls of an actor share the vocabulary
+        and the compiled machine, which the engine stores by schema.
 
         Raises:
             InvalidOptionError: A column is missing, or has the name of a column of the result.
             ProxyError: An error that does not come from a record.
         """
-        taken: deque[Any] = deque()
-        inputs = record_inputs(self._records(tables, taken), None, self.reader)
-        outcomes: list[Outcome] = []
-        found = self.extraction.outcomes(self.engine, inputs, lambda fields: None)
-        with contextlib.closing(self.counted(found)) as found:
-            for outcome in found:
-                yield from self._empty(taken)
-                outcomes.append(outcome)
-                if len(outcomes) == taken[0].num_rows:
-                    yield self._extended(taken.popleft(), outcomes)
-                    outcomes = []
-        yield from self._empty(taken)
-
-    def _records(self, tables: Iterable[Any], taken: deque[Any]) -> Iterator[_Cells]:
-        for table in tables:
-            # Empty blocks may have no columns.
-            if table.column_names:
-                check_columns(self.reader, self.extraction.answers, table.column_names)
-            taken.append(table)
-            rows = table.select(self._settings.fields(table.column_names))
-            for batch in rows.to_batches(max_chunksize=1_000):
-                yield from rows_of(batch)
-
-    def _empty(self, taken: deque[Any]) -> Iterator[Any]:
-        """Yield the tables at the front that have no rows."""
-        while taken and taken[0].num_rows == 0:
-            yield self._extended(taken.popleft(), [])
-
-    def _extended(self, table: Any, outcomes: list[Outcome]) -> Any:
-        arrow, answers = import_arrow(), self.extraction.answers
-        rows: list[_Cells] = [{} for _ in outcomes]
-        errors = [outcome.error for outcome in outcomes]
-        for position, outcome in enumerate(outcomes):
-            if outcome.result is None:
-                continue
-            try:
-                cells = answers.cells(answers.plain(outcome.result.parsed))
-                rows[position] = fitted(cells, self._types)
-            except ValueError as error:
-                errors[position] = unwritten(error, outcome.answer)
-        for name, kind in self._types.items():
-            values = [row.get(name) for row in rows]
-            table = table.append_column(
-                name, arrow.array(values, arrow.string() if kind is None else kind)
-            )
-        for name, named in answers.details.types.items():
-            details = [
-                None if error else outcome.details.get(name)
-                for outcome, error in zip(outcomes, errors, strict=True)
-            ]
-            table = table.append_column(name, arrow.array(details, type=Column(named).type))
-        texts = [None if error is None else error_text(error) for error in errors]
-        return table.append_column(answers.prefix + ERROR, arrow.array(texts, type=arrow.string()))
+        extraction, reader = self.extraction, self.reader
+        # Empty blocks may have no columns.
+        if table.column_names:
+            check_columns(reader, extraction.answers, table.column_names)
+        read = table.select(self._settings.fields(table.column_names))
+        rows = (row for batch in read.to_batches(max_chunksize=1_000) for row in rows_of(batch))
+        inputs = record_inputs(rows, None, reader)
+        outcomes = extraction.outcomes(self.engine, inputs, lambda fields: None)
+        return ExtractionResults(
+            (record_of(outcome, extraction) for outcome in self.counted(outcomes)),
+            answers=extraction.answers,
+            reader=reader,
+            frame=as_frame(table),
+            types=self._types,
+        ).to_arrow()
 
 
 class TableActor:
@@ -188,7 +155,7 @@ class TableActor:
         """
         if self._error is not None:
             raise self._error
-        yield from self._extractor.extend([table])
+        yield self._extractor.extend(table)
 
 
 def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable[str]) -> None:
@@ -202,3 +169,51 @@ def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable
     names = list(columns)
     reader.check_columns(names)
     answers.check_columns(names)
+
+
+def engine_arguments(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the engines, with absolute paths. The model is not looked for.
+
+    Args:
+        model: The model.
+        arguments: The other arguments; those that are ``None`` are left out.
+
+    Raises:
+        InvalidOptionError: An argument is invalid.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    batch_size = given.setdefault("batch_size", 8)
+    for name, value in (("model", model), ("draft_model", given.get("draft_model"))):
+        if not isinstance(value, str | os.PathLike | None):
+            raise InvalidOptionError(
+                f"{name} should be a path or a repo id, not {short_repr(value)}",
+                option=name,
+                hint="A model in memory cannot be sent to actors; save it to a directory.",
+            )
+        if value is not None:
+            given[name] = _absolute(value)
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InvalidOptionError(
+            f"batch_size should be an integer of at least 1, not {short_repr(batch_size)}",
+            option="batch_size",
+        )
+    loading = {name: given[name] for name in LOADING if name in given}
+    options = LoadOptions.of(cast(LoadArguments, loading))
+    if options.distributed:
+        raise InvalidOptionError(
+            "the actors of Ray are not ranks of a distributed run",
+            option="distributed",
+            hint="Each actor has a model of its own.",
+        )
+    if options.chat_template is not None:
+        # Read here: the file may be on this machine alone.
+        given["chat_template"] = options.chat_template
+    if options.adapter_path is not None:
+        given["adapter_path"] = _absolute(options.adapter_path)
+    return given
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a directory; a repo id as it is."""
+    found = Path(path).expanduser()
+    return str(found.absolute()) if found.is_dir() else os.fspath(path)

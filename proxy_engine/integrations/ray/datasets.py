@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Unpack, cast
 
 from state_machines import JsonSchemaStateMachine, StateMachine
@@ -30,7 +29,7 @@ from ...options.generation import GenerationOptions
 from ...options.overrides import OptionOverrides
 from ...prompt_cache.options import CacheOptions
 from ...runtime.extras import requires_extra
-from .actors import ActorSettings, TableActor, check_columns
+from .actors import LOADING, ActorSettings, TableActor, check_columns, engine_arguments
 
 with requires_extra("ray", purpose="An extraction on Ray"):
     from ray import cloudpickle
@@ -108,7 +107,7 @@ def extract(
         InvalidResponseFormatError: The schema is of none of the accepted kinds.
         SchemaError: The JSON Schema is refused.
     """
-    loading = {name: value for name, value in arguments.items() if name in _LOADING}
+    loading = {name: value for name, value in arguments.items() if name in LOADING}
     engine = engine_arguments(
         model,
         {
@@ -174,65 +173,17 @@ def actor_settings(settings: ActorSettings) -> ActorSettings:
     return settings
 
 
-def engine_arguments(model: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the engines, with absolute paths. The model is not looked for.
-
-    Args:
-        model: The model.
-        arguments: The other arguments; those that are ``None`` are left out.
-
-    Raises:
-        InvalidOptionError: An argument is invalid.
-    """
-    given = {name: value for name, value in arguments.items() if value is not None}
-    batch_size = given.setdefault("batch_size", 8)
-    for name, value in (("model", model), ("draft_model", given.get("draft_model"))):
-        if not isinstance(value, str | os.PathLike | None):
-            raise InvalidOptionError(
-                f"{name} should be a path or a repo id, not {short_repr(value)}",
-                option=name,
-                hint="A model in memory cannot be sent to actors; save it to a directory.",
-            )
-        if value is not None:
-            given[name] = _absolute(value)
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        raise InvalidOptionError(
-            f"batch_size should be an integer of at least 1, not {short_repr(batch_size)}",
-            option="batch_size",
-        )
-    loading = {name: given[name] for name in _LOADING if name in given}
-    options = LoadOptions.of(cast(LoadArguments, loading))
-    if options.distributed:
-        raise InvalidOptionError(
-            "the actors of Ray are not ranks of a distributed run",
-            option="distributed",
-            hint="Each actor has a model of its own.",
-        )
-    if options.chat_template is not None:
-        # Read here: the file may be on this machine alone.
-        given["chat_template"] = options.chat_template
-    if options.adapter_path is not None:
-        given["adapter_path"] = _absolute(options.adapter_path)
-    return given
-
-
 def options_of_requests(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of requests among the arguments.
 
     Raises:
         InvalidOptionError: An option is unknown, its value is invalid, or ``n`` is above 1.
     """
-    known = [*argument_names(GenerationOptions), *_LOADING]
+    known = [*argument_names(GenerationOptions), *LOADING]
     check_names(arguments, known)
-    options = reusable({name: arguments[name] for name in arguments if name not in _LOADING})
+    options = reusable({name: arguments[name] for name in arguments if name not in LOADING})
     check_one_answer(GenerationOptions().override(options))
     return options
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a directory; a repo id as it is."""
-    found = Path(path).expanduser()
-    return str(found.absolute()) if found.is_dir() else os.fspath(path)
 
 
 def actor_pool(concurrency: Any, *, calls: int) -> ActorPoolStrategy:
@@ -262,6 +213,3 @@ def actor_pool(concurrency: Any, *, calls: int) -> ActorPoolStrategy:
             f"{short_repr(concurrency)}",
             option="concurrency",
         ) from error
-
-
-_LOADING = frozenset(argument_names(LoadOptions))

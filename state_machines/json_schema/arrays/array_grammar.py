@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from state_machines.grammar.boolean import counts_any_symbol, difference
 from state_machines.grammar.encoding import JSON_STRING, encoded
 from state_machines.grammar.lazy import Lazy
-from state_machines.grammar.node import EMPTY, EPSILON, Node, TransientDerivatives, intern_node
+from state_machines.grammar.node import EMPTY, EPSILON, Node, SharedDerivatives, intern_node
 from state_machines.grammar.nodes import Repetition, concatenation, literal, union
 from state_machines.grammar.remembered import (
     Dispatch,
@@ -25,8 +25,8 @@ from state_machines.grammar.remembered import (
     remembered,
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.grammar.text_languages import after_text, contains_word, list_words
 from state_machines.grammar.word_lists import without_listed
-from state_machines.grammar.words import after_text, contains_word, list_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape, ItemState, ItemSteps
 from state_machines.json_schema.arrays.unique_items import Cardinality, DistinctValues
 from state_machines.json_schema.terms import FALSE, Term
@@ -50,7 +50,7 @@ class ArrayPlan:
     def __init__(self, shape: ArrayShape, translator: Translator, depth: int) -> None:
         self.syntax = translator.syntax
         self.depth = depth
-        self.transient_derivatives = translator.transient_derivatives
+        self.shared_derivatives = translator.shared_derivatives
         self.steps = ItemSteps(shape, translator.evaluator)
         self._translator = translator
         self._is_empty = translator.evaluator.is_empty
@@ -195,9 +195,9 @@ class DistinctItem(Dispatch):
         return (type(self), id(self.plan), self.target, self.seen.key)
 
     @property
-    def transient(self) -> TransientDerivatives:
+    def shared_derivatives(self) -> SharedDerivatives:
         """Where the derivatives within the item are stored."""
-        return self.plan.transient_derivatives
+        return self.plan.shared_derivatives
 
     def after(self, word: bytes) -> Node:
         """Return the node after the item written as ``word``."""

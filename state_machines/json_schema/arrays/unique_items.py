@@ -10,7 +10,7 @@ from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import branch
 from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.grammar.words import count_words
+from state_machines.grammar.text_languages import count_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.clause_solver import find_members

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from state_machines.budgets import spend
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.grammar.words import contains_word, count_words, list_words
+from state_machines.grammar.text_languages import contains_word, count_words, list_words
 from state_machines.json_schema.objects.names import NameCell, listed_names, name_cells
 from state_machines.json_schema.objects.object_shape import (
     Absent,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
-from state_machines.grammar.words import contains_word, count_words
+from state_machines.grammar.text_languages import contains_word, count_words
 from state_machines.json_schema.objects.clause_solver import (
     Assignment,
     Domain,

@@ -12,7 +12,7 @@ from state_machines.grammar.boolean import difference, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.shortest import shortest_text
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import (
+from state_machines.grammar.text_languages import (
     contains_word,
     count_words,
     without_words,

@@ -11,7 +11,7 @@ from operator import itemgetter, or_
 from state_machines.grammar.boolean import complement, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import without_words
+from state_machines.grammar.text_languages import without_words
 from state_machines.json_schema.objects.object_shape import ObjectShape, bit_indices
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 

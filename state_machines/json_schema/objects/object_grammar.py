@@ -19,7 +19,7 @@ from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
     Node,
-    TransientDerivatives,
+    SharedDerivatives,
     Transitions,
     collect_transitions,
     intern_node,
@@ -68,7 +68,7 @@ class ObjectPlan:
     ) -> None:
         self.syntax = syntax
         self.depth = depth
-        self.transient_derivatives = translator.transient_derivatives
+        self.shared_derivatives = translator.shared_derivatives
         self.steps = MemberSteps(shape, translator)
         self._value_node = value_node
         self._expanded: LruCache[int, ref[RemainingMembers]] = LruCache(
@@ -202,9 +202,9 @@ class UnlistedName(Dispatch):
         return (type(self), id(self.plan), self.state, id(self.cell), self.example)
 
     @property
-    def transient(self) -> TransientDerivatives:
+    def shared_derivatives(self) -> SharedDerivatives:
         """Where the derivatives within the name are stored."""
-        return self.plan.transient_derivatives
+        return self.plan.shared_derivatives
 
     def after(self, word: bytes) -> Node:
         """Return the node after the name spelled by ``word``, terminator included."""

@@ -19,7 +19,7 @@ from state_machines.budgets import spend
 from state_machines.grammar.boolean import everything
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import contains_word, without_words
+from state_machines.grammar.text_languages import contains_word, without_words
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
 

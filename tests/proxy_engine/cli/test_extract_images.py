@@ -20,6 +20,8 @@ from proxy_engine.conversation.content import ImageContent, TextContent
 from proxy_engine.conversation.interaction import Interaction
 from proxy_engine.results.events import Finished
 
+INSTRUCTION = "Extract n, text from this image as JSON:"
+
 
 class ImageEngine(StandInEngine):
     """Answers ``{"n": number of images, "text": …}`` and records the content of each prompt."""
@@ -88,20 +90,20 @@ class TestOneRecord:
     @pytest.mark.parametrize(
         ("arguments", "images", "text"),
         [
-            (["--image", "red.png"], ["red"], ""),
+            (["--image", "red.png"], ["red"], INSTRUCTION),
             (
                 ["--image", "red.png", "--image", "blue.png", "note.txt"],
                 ["red", "blue"],
-                "BMW sold three cars.",
+                "Extract n, text from this text and images as JSON:\n\nBMW sold three cars.",
             ),
             (["--image", "red.png", "-", "--instruction", "Read:"], ["red"], "Read:\n\nbeside it"),
-            (["--image", "https://example.org/a.png"], ["https://example.org/a.png"], ""),
-            (["--image", "DATA:image/png;base64,AA"], ["DATA:image/png;base64,AA"], ""),
+            (["--image", "https://example.org/a.png"], ["https://example.org/a.png"], INSTRUCTION),
+            (["--image", "DATA:image/png;base64,AA"], ["DATA:image/png;base64,AA"], INSTRUCTION),
             # A text can begin like an image format.
             (
                 ["note.txt"],
                 [],
-                "BMW sold three cars.",
+                "Extract n, text from this text as JSON:\n\nBMW sold three cars.",
             ),
         ],
     )
@@ -132,7 +134,7 @@ class TestOneRecord:
         give_input(monkeypatch, content)
         assert extract(*([] if is_piped else [name]), "--quiet") == 0
         assert engines[0].images == [[content]]
-        assert engines[0].texts == [""]
+        assert engines[0].texts == [INSTRUCTION]
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -384,11 +386,12 @@ class TestRandomModel:
         assert error["file"] == "cut.png"
         assert error["type"] == "MediaError"
         assert "the PNG image is damaged or cut off" in error["message"]
+        text = INSTRUCTION.replace("n, text", "shop, paid")
         with InferenceEngine(model, on_progress=None) as engine:
             for line, name in zip(lines, files, strict=True):
                 if name in ("note.txt", "cut.png"):
                     continue
-                turn = Interaction("user", [ImageContent(path=name)])
+                turn = Interaction("user", [ImageContent(path=name), TextContent(text)])
                 single = engine.generate([turn], response_format=schema, temperature=0.0)
                 assert line == single.text
         assert len({lines[0], lines[3], lines[4]}) > 1

@@ -126,7 +126,7 @@ class TestCsv:
     ) -> None:
         Path("in.csv").write_bytes(content)
         assert extract("in.csv", "--prefix", "r_") == 0
-        assert engines[0].prompts[0] == "eins, zwei"
+        assert engines[0].prompts[0].endswith("\n\neins, zwei")
         assert json.loads(capsys.readouterr().out)["id"] == "1"
 
     def test_malformed_rows_fail_alone(self, capsys: pytest.CaptureFixture[str]) -> None:

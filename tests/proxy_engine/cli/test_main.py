@@ -114,7 +114,7 @@ def test_later_run_finds_the_prompts_of_earlier_ones(
 ) -> None:
     schema, text, caches = (tmp_path / name for name in ("s.json", "text.txt", "caches"))
     schema.write_text(json.dumps({"type": "boolean"}), encoding="utf-8")
-    text.write_text("abc " * 100, encoding="utf-8")
+    text.write_text("abc " * 50, encoding="utf-8")
     command = ["extract", "--schema", schema, "--model", tiny_model_directory, "--quiet", text]
     outputs = []
     for flags in ([], *2 * [["--prompt-cache-directory", caches]]):

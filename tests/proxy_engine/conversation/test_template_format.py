@@ -11,8 +11,7 @@ from tiny_models import make_tiny_tokenizer
 
 from proxy_engine import InferenceEngine
 from proxy_engine.conversation.prompts import PromptStyle
-from proxy_engine.conversation.template_format import template_format
-from proxy_engine.conversation.tool_format_detection import format_of
+from proxy_engine.conversation.tool_format_detection import detect
 from state_machines.tool_calls import FORMATS
 
 TOOL: dict[str, Any] = {
@@ -45,16 +44,14 @@ def template(begin: str, end: str) -> str:
 def test_format_of_a_template_is_known_if_its_calls_have_the_start(
     text: str, name: str | None, tmp_path: Path
 ) -> None:
-    found = template_format(family_tokenizer(tmp_path, template=text))
-    assert (found and found.name) == name
+    found = detect(family_tokenizer(tmp_path, template=text))
+    assert (found.format.name if found.is_native else None) == name
 
 
 def test_tools_of_an_unknown_template_are_described_in_plain_text(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, template=template("<TOOLCALL>[", "]</TOOLCALL>"))
-    chosen = format_of(tokenizer)
-    style = PromptStyle(
-        tools=[TOOL], tool_format=chosen, native_tools=chosen == template_format(tokenizer)
-    )
+    detected = detect(tokenizer)
+    style = PromptStyle(tools=[TOOL], tool_format=detected.format, native_tools=detected.is_native)
     call = {"name": "weather", "arguments": {}}
     text = style.render(
         [
@@ -68,7 +65,7 @@ def test_tools_of_an_unknown_template_are_described_in_plain_text(tmp_path: Path
         ],
         tokenizer,
     )
-    assert chosen is FORMATS["hermes"]
+    assert detected.format is FORMATS["hermes"]
     assert "TOOLCALL" not in text
     assert text.count("<tool_call>") == 2
 

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 from family_tokenizers import family_tokenizer
 
-from proxy_engine.conversation.tool_format_detection import format_of, is_open, reasoning_of
+from proxy_engine.conversation.tool_format_detection import chosen, detect, is_open
 from proxy_engine.errors import InvalidOptionError
-from state_machines.tool_calls import FORMATS, Delimiters
+from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat
+
+
+def format_of(tokenizer: Any, option: Any = None) -> ToolFormat:
+    return chosen(tokenizer, detect(tokenizer), option).format
+
+
+def reasoning_of(tokenizer: Any, option: ToolFormat) -> Delimiters | None:
+    return chosen(tokenizer, detect(tokenizer), option).reasoning
+
 
 THINK = ("<think>", "</think>")
 DEEPSEEK = FORMATS["deepseek_r1"].tokens

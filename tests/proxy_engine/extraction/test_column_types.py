@@ -175,6 +175,8 @@ def test_values_are_written_as_in_json() -> None:
         ([datetime.date(2024, 2, 3), datetime.datetime(2024, 2, 3, 4)], None),
         (["x", b"x"], None),
         ([[datetime.date(2024, 2, 3)]], pyarrow.list_(STRING)),
+        ([{"a": False}, {"a": 0.5}], None),
+        ([[True, 0.5]], None),
     ],
 )
 def test_type_of_all_values(values: list[Any], expected: Any) -> None:

@@ -59,9 +59,13 @@ def test_records_of_all_kinds_have_values(tiny_engine: InferenceEngine) -> None:
 
 
 def test_values_equal_those_of_a_batch(tiny_engine: InferenceEngine) -> None:
-    texts = [f"text {number}\n" for number in range(12)]
+    texts = [f"text {number}" for number in range(12)]
     options: dict[str, Any] = {"max_tokens": 60, "temperature": 0.0}
     batch = tiny_engine.generate_batch(texts, response_format=Pet, **options)
+    results = tiny_engine.extract(texts, Pet, instruction="", **OPTIONS)
+    assert results.values == [result.parsed for result in batch]
+    prompts = [f"Extract kind, age from this text as JSON:\n\n{text}" for text in texts]
+    batch = tiny_engine.generate_batch(prompts, response_format=Pet, **options)
     results = tiny_engine.extract(texts, Pet, **OPTIONS)
     assert results.values == [result.parsed for result in batch]
 
@@ -196,7 +200,7 @@ def test_instruction_precedes_the_text(
     tiny_engine.extract([{"text": "b", "n": 3}], Pet, instruction=lambda r: f"{r['n']}?", **OPTIONS)
     machine = ChoiceStateMachine(["yes", "no"])
     tiny_engine.extract(["c"], machine, **OPTIONS)
-    assert prompts == ["Which pet?\n\n a\n", "3?\n\nb", "c"]
+    assert prompts == ["Which pet?\n\na", "3?\n\nb", "Answer about this text:\n\nc"]
 
 
 def test_counts_are_passed_to_a_function(tiny_engine: InferenceEngine) -> None:

@@ -88,13 +88,15 @@ def test_images_for_a_text_model_end_the_run(tiny_engine: InferenceEngine, path:
 
 def test_prompt_has_images_before_the_text(path: Path) -> None:
     content = RecordReader(image="photo").read({"text": "x", "photo": str(path)})
-    prompt: Any = write_prompt("Read:", None, content)
-    assert list(prompt.content) == [content.images[0], TextContent("Read:\n\nx")]
+    prompt: Any = write_prompt(None, ("shop", "total"), True, None, content)
+    text = TextContent("Extract shop, total from this text and image as JSON:\n\nx")
+    assert list(prompt.content) == [content.images[0], text]
 
 
-def test_prompt_of_a_text_without_an_instruction_is_the_text(path: Path) -> None:
-    assert write_prompt(None, None, Content(" x\n")) == " x\n"
-    images: Any = write_prompt(None, None, RecordReader(image="photo").read({"photo": path}))
+def test_prompt_with_an_empty_instruction_is_the_content(path: Path) -> None:
+    assert write_prompt("", ("shop",), True, None, Content(" x\n")) == "x"
+    content = RecordReader(image="photo").read({"photo": path})
+    images: Any = write_prompt("", ("shop",), True, None, content)
     assert [type(part) for part in images.content] == [ImageContent]
 
 

@@ -267,7 +267,7 @@ def test_free_text_beside_calls_stays_free_with_few_tokens(
 ) -> None:
     # A vocabulary as large as real ones are is not looked at token by token.
     monkeypatch.setattr(next_tokens, "FEW", 8)
-    patch_limits(monkeypatch, narrowed_tokens=8)
+    patch_limits(monkeypatch, restricted_tokens=8)
     vocabulary = small_vocabulary()
     number = Structured("n", grammar=RegexStateMachine("[0-9]{9}"))
     part = Series(Text("text"), Optional(Series(Marker("call", "<call>"), number)))

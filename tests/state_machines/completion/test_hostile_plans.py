@@ -201,7 +201,7 @@ def test_planning_during_generation_is_bounded() -> None:
             with step_budget(LIMITS.token_advance_steps + LIMITS.token_plan_steps):
                 assert not guard.accepts(opening)
         allowed = guard.matcher.allowed_tokens()
-        with step_budget(LIMITS.narrowing_steps + 1000):
+        with step_budget(LIMITS.restriction_steps + 1000):
             mask = guard.mask(allowed, exact=True)
         assert mask[ord('"')]
         assert not mask[ord("[")]
@@ -222,7 +222,7 @@ def test_ambiguous_grammars_stay_bounded_under_a_guard(grammar: str) -> None:
     allowed[list(b"abc")] = True
     for byte in b"abababab":
         with step_budget(
-            2 * (LIMITS.token_advance_steps + LIMITS.token_plan_steps + LIMITS.narrowing_steps)
+            2 * (LIMITS.token_advance_steps + LIMITS.token_plan_steps + LIMITS.restriction_steps)
         ):
             guard.mask(allowed, exact=True)
             if guard.accepts(byte):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from state_machines.errors import InvalidSchemaError
-from state_machines.grammar.words import contains_word, list_words
+from state_machines.grammar.text_languages import contains_word, list_words
 from state_machines.reader_languages import LANGUAGES, reader_language
 
 TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [

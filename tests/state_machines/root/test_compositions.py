@@ -256,7 +256,7 @@ def test_bounded_text_frees_its_states(vocabulary: Vocabulary) -> None:
     for _ in range(10):
         matcher.advance(ord("x"))
     early = ref(matcher.state)
-    for _ in range(LIMITS.transient_derivatives + 10):
+    for _ in range(LIMITS.shared_derivatives + 10):
         matcher.advance(ord("x"))
         matcher.take_pieces()
     collect()

@@ -68,7 +68,7 @@ def test_rows_keep_their_fields_and_have_answers_or_errors(extractor: Extractor)
         pyarrow.table({"id": pyarrow.array([], "int64"), "text": pyarrow.array([], "string")}),
         pyarrow.table({"id": [8], "text": ["four"]}),
     ]
-    extended = list(extractor.extend(tables))
+    extended = list(map(extractor.extend, tables))
     assert [table.num_rows for table in extended] == [8, 0, 1]
     assert {table.schema for table in extended} == {extended[0].schema}
     assert extended[0].schema.types[2:] == [
@@ -94,7 +94,7 @@ def test_rows_keep_their_fields_and_have_answers_or_errors(extractor: Extractor)
 def test_text_that_is_not_utf8_is_an_error_of_its_row(extractor: Extractor) -> None:
     texts = pyarrow.array([b"one", b"\xff\xfe", None], "binary").cast("string", safe=False)
     table = pyarrow.table({"id": [1, 2, 3], "text": texts})
-    extended = next(extractor.extend([table]))
+    extended = extractor.extend(table)
     assert "lone surrogate" in extended["error"][1].as_py()
     assert extended["id"].to_pylist() == [1, 2, 3]
     assert "lone" not in str(extended["error"][0].as_py())
@@ -125,9 +125,9 @@ def test_error_of_the_engine_is_raised_by_the_first_call(actor_settings: ActorSe
 
 def test_missing_column_is_an_error_of_the_call(extractor: Extractor) -> None:
     with pytest.raises(InvalidOptionError, match="no column 'text'"):
-        next(extractor.extend([pyarrow.table({"body": ["x"]})]))
+        extractor.extend(pyarrow.table({"body": ["x"]}))
     with pytest.raises(InvalidOptionError, match="two columns of the name 'kind'"):
-        next(extractor.extend([pyarrow.table({"text": ["x"], "kind": ["x"]})]))
+        extractor.extend(pyarrow.table({"text": ["x"], "kind": ["x"]}))
 
 
 @pytest.fixture

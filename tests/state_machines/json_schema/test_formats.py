@@ -29,7 +29,7 @@ from state_machines.budgets import step_budget
 from state_machines.errors import InvalidPatternError, UnsupportedPatternError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.grammar.words import after_text, contains_word
+from state_machines.grammar.text_languages import after_text, contains_word
 from state_machines.identifier_formats import idn_letters
 from state_machines.json_schema.formats import STRING_FORMATS, format_language
 from state_machines.regex import compile_pattern

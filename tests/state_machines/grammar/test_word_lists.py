@@ -108,7 +108,7 @@ def test_cost_depends_on_the_used_part_only(texts: list[str]) -> None:
     assert steps_of(write) < 200 * 300
 
 
-def test_states_of_a_long_text_are_transient() -> None:
+def test_states_of_a_long_text_share_a_cache_of_derivatives() -> None:
     machine = GrammarStateMachine(f'root ::= "{MEGABYTE[:100_000]}" | "x"')
     writing = machine.matcher(small_vocabulary())
     gc.collect()

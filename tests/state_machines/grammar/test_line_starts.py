@@ -16,8 +16,8 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.line_starts import ending_with_line, without_headings
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
+from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.until import text_until, text_without
-from state_machines.grammar.words import word_language
 
 LONGEST = 6
 LETTERS = "ab\n"

@@ -21,7 +21,7 @@ from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError
 
-SUPPORT = Path(__file__).parents[1] / "support"
+SUPPORT = Path(__file__).parents[2] / "support"
 SECONDS = 300
 GIBIBYTES = 4
 

@@ -41,7 +41,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, symbols
 from state_machines.grammar.substring import EncodedQuote, substring_language
 from state_machines.grammar.symbols import ANY_CODE_POINT, bytes_in
-from state_machines.grammar.words import list_words, word_language
+from state_machines.grammar.text_languages import list_words, word_language
 from state_machines.limits import Limits
 from state_machines.masks import quote_walks
 from state_machines.masks.descent import Descents

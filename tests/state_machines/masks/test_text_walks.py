@@ -14,7 +14,7 @@ from state_machines.grammar.encoding import JSON_STRING, EncodedText, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.grammar.words import without_words
+from state_machines.grammar.text_languages import without_words
 from state_machines.masks.descent import Descents
 from state_machines.masks.lexemes import Lexemes
 from state_machines.masks.token_trie import TokenTrie

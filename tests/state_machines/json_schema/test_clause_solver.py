@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schema_strategies import examples
 
-from state_machines.grammar.words import contains_word, word_language
+from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.json_schema.objects.clause_solver import Domain, find_assignment
 from state_machines.json_schema.objects.object_shape import (
     Absent,

@@ -1,0 +1,162 @@
+"""A model's response template, compiled and verified with the parser of transformers.
+
+The compiled format is verified when the model is loaded: random calls, reasoning and content are
+written under its grammar, and transformers has to read the same. This module imports transformers,
+so it is imported for models with a response template alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from transformers.utils.chat_parsing import ResponseParser
+
+from state_machines.errors import CompositionError
+from state_machines.root import RootStateMachine
+from state_machines.tool_calls import (
+    EXAMPLE_CALLS,
+    ToolFormat,
+    ToolSignature,
+    compile_response_template,
+)
+from state_machines.tool_calls.template_compiler import REASONING_FIELDS
+
+from .chat_template import chat_template
+from .tool_text import write_calls
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "list": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["text", "count", "list"],
+    "additionalProperties": False,
+}
+_TOOLS = tuple(ToolSignature(name, _PARAMETERS) for name in ("first", "second"))
+_DEFINITIONS: list[Any] = [
+    {"type": "function", "function": {"name": each.name, "parameters": each.parameters}}
+    for each in _TOOLS
+]
+_ALPHABETS = ("aZ09 é😀\\/\n.,:;={}[]()<>&'\"#", "aZ09 é😀.,;()&'", "aZ09")
+"""Letters of random texts; later ones if a grammar admits no such text."""
+
+
+def verified_format(
+    tokenizer: TokenizerWrapper, template: Mapping[str, Any], family: ToolFormat
+) -> ToolFormat:
+    """Return the tool format of a response template.
+
+    The texts around arguments are those of the first example that transformers reads: the calls of
+    the chat template, those of the family, short ones.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        template: Its response template.
+        family: The format that the model would have without it.
+
+    Raises:
+        CompositionError: The template cannot be compiled, or transformers reads something else than
+            the model writes.
+    """
+    special = [str(t) for t in getattr(tokenizer, "added_tokens_decoder", {}).values() if t.special]
+    names = map(tokenizer.convert_ids_to_tokens, sorted(tokenizer.eos_token_ids))
+    ends = [name for name in names if name in special]
+    difference: str | None = None
+    tried = set()
+    for example in _examples(tokenizer, family, ends):
+        found = compile_response_template(
+            template, family, example=example, special=special, ends=ends
+        )
+        if found in tried:
+            continue
+        tried.add(found)
+        wrong = _difference(template, found, has_calls="tool_calls" in template["fields"])
+        if wrong is None:
+            return found
+        difference = difference or wrong
+    raise CompositionError(f"transformers reads {difference}", part="response_template")
+
+
+def _examples(tokenizer: TokenizerWrapper, family: ToolFormat, ends: list[str]) -> Iterator[str]:
+    """Yield texts of the calls of an example, those of the model's training first."""
+    written = chat_template(tokenizer).written_calls().rpartition("zquser")[2]
+    *_, last = EXAMPLE_CALLS[-1][2].values()
+    if last in written:
+        at = written.rindex(last)
+        stop = re.compile("|".join(map(re.escape, [*ends, "zqresult"]))).search(written, at)
+        yield written if stop is None else written[: stop.start()]
+    yield write_calls(family, [(name, arguments) for name, _, arguments in EXAMPLE_CALLS])
+    yield ""
+
+
+def _difference(
+    template: Mapping[str, Any], tool_format: ToolFormat, *, has_calls: bool
+) -> str | None:
+    """Return how transformers misreads a random answer; ``None`` if it does not."""
+    random = Random(0)
+    text, message, calls = "", dict[str, str](), list[tuple[str, Any]]()
+    if tool_format.reasoning is not None:
+        begin, end = tool_format.reasoning.begin, tool_format.reasoning.end
+        name = next(name for name in REASONING_FIELDS if name in template["fields"])
+        message[name] = _random_text(random, _ALPHABETS[0])
+        text += f"{begin}{message[name]}{end}\n\n"
+    if "content" in template["fields"]:
+        message["content"] = _random_text(random, _ALPHABETS[0])
+        text += f"{tool_format.answer.begin}{message['content']}{tool_format.answer.end}"
+    if has_calls:
+        calls, written = _random_calls(random, tool_format)
+        text += written
+    try:
+        parser = ResponseParser(dict(template), prefix="", tools=_DEFINITIONS)
+        while text:
+            size = random.randint(1, 20)
+            parser.feed(text[:size])
+            text = text[size:]
+        read, _ = parser.finalize()
+    except Exception as error:
+        # The parser raises whatever its patterns and converters raise.
+        return f"the answer with {type(error).__name__}: {error}"
+    listed = read.get("tool_calls") or []
+    listed = listed if isinstance(listed, list) else [listed]
+    found = ({key: read.get(key) for key in message}, [*map(_name_and_arguments, listed)])
+    return None if found == (message, calls) else f"{found!r}, not {(message, calls)!r}"
+
+
+def _random_calls(
+    random: Random, tool_format: ToolFormat
+) -> tuple[list[tuple[str, dict[str, Any]]], str]:
+    """Return random calls, and their text that the grammar admits.
+
+    Raises:
+        CompositionError: The grammar admits none of some calls.
+    """
+    count = 2 if tool_format.parallel else 1
+    machine = RootStateMachine(tool_format.calls(_TOOLS[:count], count, count))
+    for alphabet in _ALPHABETS:
+        calls = [(tool.name, _random_arguments(random, alphabet)) for tool in _TOOLS[:count]]
+        text = write_calls(tool_format, calls)
+        if machine.matches(text):
+            return calls, text
+    raise CompositionError(f"the grammar does not admit {text!r}", part="response_template")
+
+
+def _random_arguments(random: Random, alphabet: str) -> dict[str, Any]:
+    texts = [_random_text(random, alphabet) for _ in range(3)]
+    return {"text": texts[0], "count": random.randint(-999, 999), "list": texts[1:]}
+
+
+def _name_and_arguments(call: Any) -> tuple[Any, Any]:
+    function = call.get("function", call) if isinstance(call, dict) else {}
+    return function.get("name"), function.get("arguments")
+
+
+def _random_text(random: Random, alphabet: str) -> str:
+    return f"a{''.join(random.choice(alphabet) for _ in range(12))}z"
