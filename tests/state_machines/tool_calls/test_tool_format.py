@@ -240,7 +240,16 @@ def test_docs_list_every_format() -> None:
         cells = re.split(r"(?<!\\)\|", row)
         parser = FORMATS[name].parser
         assert cells[5].strip() == ("yes" if FORMATS[name].parallel else "no")
-        assert f"`{parser}`" in cells[6] if parser else cells[6].strip() == "–"
+        readers = cells[6].strip().split(", ")
+        assert (f"M `{parser}`" in readers) is (parser is not None)
+        assert ("T" in readers) is has_response_template(FORMATS[name])
+
+
+def has_response_template(entry: ToolFormat) -> bool:
+    try:
+        return bool(entry.to_response_template(start_anchor="assistant"))
+    except CompositionError:
+        return False
 
 
 @pytest.mark.parametrize("name", FORMATS)
