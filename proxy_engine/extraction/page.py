@@ -206,8 +206,9 @@ def _json(
         label = f"{json.dumps(name, ensure_ascii=False)}: " if is_object else ""
         yield f"{',' if number else ''}{space}{label}", "", ""
         yield from _json(member, pointer + pointer_of(name), f"{indent}  ", marks)
+    yield indent if has_nested else "", "", ""
     # The end of an object or array that was cut short has its mark.
-    yield (indent if has_nested else "") + ("}" if is_object else "]"), *mark._replace(id="")
+    yield "}" if is_object else "]", *mark._replace(id="")
 
 
 def _strings(value: Any, pointer: str) -> Iterator[tuple[str, str]]:

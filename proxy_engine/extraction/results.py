@@ -31,7 +31,9 @@ _SHOWN_LINES = 10
 _LINE_CHARS = 100
 _CELL = "text-align:left;vertical-align:top;padding:0.1em 0.8em 0.1em 0"
 # No value takes more than its share of the table.
-_VALUE = "max-height:4.5em;max-width:20em;overflow:auto;overflow-wrap:anywhere;white-space:pre-line"
+_VALUE = (
+    "max-height:4.5em;max-width:20em;overflow:auto;overflow-wrap:break-word;white-space:pre-line"
+)
 _CUT = "background:rgba(230,160,0,0.18)"
 _DIM = "opacity:0.65;font-size:85%"
 

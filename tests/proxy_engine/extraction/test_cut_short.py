@@ -16,10 +16,18 @@ from schema_strategies import examples
 from stand_in_engine import SCHEMA, StandInEngine
 from tiny_models import make_tiny_model
 
-from proxy_engine import CutShort, ExtractionProgress, GenerationOptions, InferenceEngine
+from proxy_engine import (
+    CutShort,
+    ExtractedRecord,
+    ExtractionProgress,
+    ExtractionResults,
+    GenerationOptions,
+    InferenceEngine,
+)
 from proxy_engine.errors import OutputValidationError, PromptError, RecordError
 from proxy_engine.extraction.answer_format import AnswerFormat
 from proxy_engine.extraction.outcomes import Extraction
+from proxy_engine.extraction.page import PageRecord, page
 from proxy_engine.extraction.records import RecordReader
 from proxy_engine.extraction.sources import record_inputs
 
@@ -165,10 +173,29 @@ def test_progress_page_and_table_show_cut_records(engine: InferenceEngine) -> No
     limit = cut_length(engine)
     results = engine.extract(["a", "", "a"], Words, max_tokens=limit, **options)
     assert counts[-1] == ExtractionProgress(done=3, failed=1, total=3, cut_short=2)
-    page = results.to_html()
-    assert page.count("cut short by max_tokens at /words") == 2
-    assert "3 records, 1 failed, 2 cut short" in page
-    assert '<mark class="cut">' in page
+    html = results.to_html()
+    assert html.count("cut short by max_tokens at /words") == 2
+    assert "3 records, 1 failed, 2 cut short" in html
+    assert '<mark class="cut">' in html
+    # One long value takes no more than its share, and lists are no code.
     table = results._repr_html_()
+    assert "max-width:20em" in table
     assert table.count("✂ cut short") == 2
     assert "3 records, 1 failed, 2 cut short" in table
+
+
+def test_table_shows_values_as_readers_write_them(engine: InferenceEngine) -> None:
+    records = [ExtractedRecord(0, {"text": "x"}, {"a": ["b", 1, None], "c": [{"d": True}]})]
+    schema = {"type": "object", "properties": {"a": {"type": "array"}, "c": {"type": "array"}}}
+    answers = AnswerFormat.of(schema)
+    table = ExtractionResults(records, answers=answers, reader=RecordReader("text"))._repr_html_()
+    assert ">b, 1, </div>" in table
+    assert ">• d: true</div>" in table
+    assert "1 records, 0 failed, 0 cut short" in table
+
+
+def test_mark_of_a_list_that_was_cut_is_at_its_end() -> None:
+    answer = json.dumps({"a": [[1], [2]], "b": 3})
+    cut = CutShort("/a", "max_tokens")
+    html = "".join(page([PageRecord("one", "text", answer, cut_short=cut)]))
+    assert html.count('<mark class="cut">]</mark>') == html.count('class="cut">') - 1 == 1
