@@ -215,7 +215,6 @@ def tokenizer_facts(wrapper: TokenizerWrapper) -> dict[str, Any] | None:
         },
         "name_or_path": str(inner.name_or_path),
         "response_template": getattr(inner, "response_template", None),
-        "response_template": getattr(inner, "response_template", None),
         "special_tokens_map": {
             name: str(token) for name, token in inner.special_tokens_map.items()
         },
