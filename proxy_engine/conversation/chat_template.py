@@ -37,10 +37,19 @@ _TOOL = {
         "parameters": {"type": "object", "properties": {"zqfield": {"type": "string"}}},
     },
 }
+QUESTION = "zquser"
+"""The user's message before the calls of an example."""
+
+ANSWER = "zqanswer"
+"""An answer without calls."""
+
+RESULT = "zqresult"
+"""The text that the results of these calls begin with."""
+
 _CALL_WORDS = [
     word
     for name, id, arguments in EXAMPLE_CALLS
-    for word in (name, f"zqresult{id}", *arguments, *arguments.values())
+    for word in (name, f"{RESULT}{id}", *arguments, *arguments.values())
 ]
 
 
@@ -333,6 +342,15 @@ class ChatTemplate:
         calls = _calls() if self.calls is None else self.calls.rewrite(_calls())
         return self.rendered(calls, **tools) or ""
 
+    def written_answer(self) -> str:
+        """Return its text of tools and of an answer without calls."""
+        tools = {"tools": [_TOOL]} if self.describes_tools else {}
+        turns = [
+            {"role": "user", "content": QUESTION},
+            {"role": "assistant", "content": ANSWER},
+        ]
+        return self.rendered(turns, add_generation_prompt=False, **tools) or ""
+
     def rendered(self, messages: Sequence[Mapping[str, Any]], **keywords: Any) -> str | None:
         """Return the text of messages; ``None`` if the template raises or there is none.
 
@@ -431,7 +449,7 @@ def _calls(
     results = [
         {
             "role": "tool",
-            "content": f"zqresult{id}",
+            "content": f"{RESULT}{id}",
             "tool_call_id": ids.format(id[-1]),
             "name": name,
         }
@@ -439,7 +457,7 @@ def _calls(
     ]
     thoughts = {} if reasoning is None else {"reasoning_content": reasoning}
     turns: list[dict[str, Any]] = [
-        {"role": "user", "content": "zquser"},
+        {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": text, "tool_calls": calls, **thoughts},
         *results,
     ]

@@ -1,18 +1,17 @@
-"""A model's response template, compiled and verified with the parser of transformers.
+"""Tool formats that are described: by a response template, or by the chat template's own calls.
 
-The compiled format is verified when the model is loaded: random calls, reasoning and content are
-written under its grammar, and transformers has to read the same. This module imports transformers,
-so it is imported for models with a response template alone.
+A response template is compiled and verified when the model is loaded: random calls, reasoning and
+content are written under its grammar, and transformers' parser has to read the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import takewhile
 from random import Random
 from typing import TYPE_CHECKING, Any
-
-from transformers.utils.chat_parsing import ResponseParser
 
 from state_machines.errors import CompositionError
 from state_machines.root import RootStateMachine
@@ -23,9 +22,10 @@ from state_machines.tool_calls import (
     compile_response_template,
 )
 from state_machines.tool_calls.template_compiler import REASONING_FIELDS
+from state_machines.tool_calls.template_example import template_of_example
 
-from .chat_template import chat_template
-from .tool_text import write_calls
+from .chat_template import ANSWER, QUESTION, RESULT, chat_template
+from .tool_text import PLAIN_FORMAT, write_calls
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -66,12 +66,11 @@ def verified_format(
         CompositionError: The template cannot be compiled, or transformers reads something else than
             the model writes.
     """
-    special = [str(t) for t in getattr(tokenizer, "added_tokens_decoder", {}).values() if t.special]
-    names = map(tokenizer.convert_ids_to_tokens, sorted(tokenizer.eos_token_ids))
-    ends = [name for name in names if name in special]
+    special, ends = _special_tokens(tokenizer)
     difference: str | None = None
     tried = set()
-    for example in _examples(tokenizer, family, ends):
+    calls = [(name, arguments) for name, _, arguments in EXAMPLE_CALLS]
+    for example in (_written_calls(tokenizer, ends), write_calls(family, calls), ""):
         found = compile_response_template(
             template, family, example=example, special=special, ends=ends
         )
@@ -85,16 +84,53 @@ def verified_format(
     raise CompositionError(f"transformers reads {difference}", part="response_template")
 
 
-def _examples(tokenizer: TokenizerWrapper, family: ToolFormat, ends: list[str]) -> Iterator[str]:
-    """Yield texts of the calls of an example, those of the model's training first."""
-    written = chat_template(tokenizer).written_calls().rpartition("zquser")[2]
+def written_format(tokenizer: TokenizerWrapper) -> ToolFormat | None:
+    """Return the format in which a chat template writes calls.
+
+    Returns:
+        The format; ``None`` if the template writes no calls, or in no notation that is known.
+
+    Raises:
+        CompositionError: No format has the texts around the arguments.
+    """
+    special, ends = _special_tokens(tokenizer)
+    example = _written_calls(tokenizer, ends)
+    template = template_of_example(example)
+    if template is None:
+        return None
+    found = compile_response_template(
+        template, PLAIN_FORMAT, example=example, special=special, ends=ends
+    )
+    tools = [ToolSignature(name, {"type": "object"}) for name, *_ in EXAMPLE_CALLS]
+    options = {"additional_properties": "schema"}
+    if not RootStateMachine(found.calls(tools, options=options)).matches(example):
+        return None
+    return replace(found, name="chat_template", models="the model's chat template")
+
+
+def _special_tokens(tokenizer: TokenizerWrapper) -> tuple[list[str], list[str]]:
+    """Return the special tokens, and those among them that end an answer."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    special = [str(token.content) for token in added if token.special]
+    names = map(tokenizer.convert_ids_to_tokens, sorted(tokenizer.eos_token_ids))
+    return special, [name for name in names if name in special]
+
+
+def _written_calls(tokenizer: TokenizerWrapper, ends: list[str]) -> str:
+    """Return the calls of an example as the chat template writes them; empty if it does not."""
+    template = chat_template(tokenizer)
+    written = template.written_calls().rpartition(QUESTION)[2]
+    answer = template.written_answer().rpartition(QUESTION)[2]
+    pairs = zip(written, answer, strict=False)
+    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     *_, last = EXAMPLE_CALLS[-1][2].values()
-    if last in written:
-        at = written.rindex(last)
-        stop = re.compile("|".join(map(re.escape, [*ends, "zqresult"]))).search(written, at)
-        yield written if stop is None else written[: stop.start()]
-    yield write_calls(family, [(name, arguments) for name, _, arguments in EXAMPLE_CALLS])
-    yield ""
+    if last not in written:
+        return ""
+    # What follows an answer, which need not be an end token.
+    behind = answer.partition(ANSWER)[2].strip()
+    stops = "|".join(map(re.escape, filter(None, (behind, *ends, RESULT))))
+    stop = re.compile(stops).search(written, written.rindex(last))
+    return written[start : len(written) if stop is None else stop.start()].strip()
 
 
 def _difference(
@@ -114,6 +150,9 @@ def _difference(
     if has_calls:
         calls, written = _random_calls(random, tool_format)
         text += written
+    # Deferred: models without a response template do not need transformers.
+    from transformers.utils.chat_parsing import ResponseParser  # noqa: PLC0415
+
     try:
         parser = ResponseParser(dict(template), prefix="", tools=_DEFINITIONS)
         while text:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from state_machines.errors import CompositionError, ProxyError
 from state_machines.tool_calls import FORMATS, Delimiters, Sign, ToolFormat, format_named
-from state_machines.tool_calls.tag_families import hunyuan_tags
+from state_machines.tool_calls.pair_families import hunyuan_tags
 
 from ..checks import short_repr
 from ..errors import InvalidOptionError
@@ -70,8 +70,8 @@ def detect(tokenizer: TokenizerWrapper) -> DetectedFormat:
             _log.warning("the source %r of the tool format is not used: %s", source, error)
             continue
         if found is not None:
-            described = source == "response_template"
-            reasoning = found.reasoning if described else reasoning_of(tokenizer, found)
+            is_described = source == "response_template"
+            reasoning = found.reasoning if is_described else reasoning_of(tokenizer, found)
             return DetectedFormat(found, reasoning, source, refused, is_native=True)
     default = FORMATS[DEFAULT_FORMAT]
     is_native = _template_agrees(tokenizer, default)
@@ -121,11 +121,18 @@ def _named(tokenizer: TokenizerWrapper, name: Any) -> ToolFormat:
 def _from_response_template(tokenizer: TokenizerWrapper) -> ToolFormat | None:
     if (template := getattr(tokenizer, "response_template", None)) is None:
         return None
-    # Deferred: it imports the parser of transformers, which other models do not need.
+    # Deferred: the parser of transformers is imported for these models alone.
     from .response_templates import verified_format  # noqa: PLC0415
 
     family = _from_table(tokenizer) or _from_parser(tokenizer) or FORMATS[DEFAULT_FORMAT]
     return verified_format(tokenizer, template, family)
+
+
+def _from_chat_template(tokenizer: TokenizerWrapper) -> ToolFormat | None:
+    # Deferred: it imports jinja2, and is used for models of unknown families alone.
+    from .response_templates import written_format  # noqa: PLC0415
+
+    return written_format(tokenizer)
 
 
 def _from_table(tokenizer: TokenizerWrapper) -> ToolFormat | None:
@@ -177,6 +184,7 @@ _SOURCES: Mapping[Source, Callable[[TokenizerWrapper], ToolFormat | None]] = {
     "response_template": _from_response_template,
     "families": _from_table,
     "mlx_lm": _from_parser,
+    "chat_template": _from_chat_template,
 }
 
 
