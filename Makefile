@@ -17,7 +17,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 PYTEST_ARGS ?=
 WORKERS ?= auto
-PYTHONS ?= python3.11 python3.12 python3.13
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 SERVE_ARGS ?=
 BENCH_ARGS ?=
 AUDIT_ARGS ?=
@@ -46,7 +46,7 @@ help:
 	@echo "make test-runtimes  logits processors with transformers and llama-cpp-python, in .venv-runtimes"
 	@echo "make test-ray      extraction on a cluster of Ray on this machine; minutes"
 	@echo "make coverage      all tests, with coverage of lines and branches"
-	@echo "make matrix        all tests with every installed Python of 3.11, 3.12 and 3.13"
+	@echo "make matrix        all tests with every installed Python of 3.11 to 3.14"
 	@echo "make lint          style and types"
 	@echo "make docs          the documentation site, in build/site"
 	@echo "make notebooks     execute the notebooks in docs/notebooks and save their outputs (NOTEBOOKS='tools batch')"

@@ -46,12 +46,12 @@ class RandomKeys:
             sequence = np.random.SeedSequence(int(seed), spawn_key=stream)
             self._start = int(sequence.generate_state(1, np.uint64)[0])
 
-    def take(self) -> mx.array:
+    def next_key(self) -> mx.array:
         """Return the next key, uint32, shape (2,)."""
-        return RandomKeys.take_rows((self,))[0]
+        return RandomKeys.next_keys((self,))[0]
 
     @staticmethod
-    def take_rows(streams: Iterable[RandomKeys]) -> mx.array:
+    def next_keys(streams: Iterable[RandomKeys]) -> mx.array:
         """Return the next key of each stream, uint32, shape (streams, 2)."""
         rows = []
         for keys in streams:
@@ -112,7 +112,7 @@ def sample_rows(samplers: Sequence[Sampler], logits: mx.array) -> mx.array:
         return mx.argmax(logits, axis=-1)
     filtered = apply_filters(logits, parameters) if parameters.has_filters else logits
     scaled = apply_temperature(filtered, parameters.temperature)
-    return draw_rows(scaled, RandomKeys.take_rows(sampler.keys for sampler in samplers))
+    return draw_rows(scaled, RandomKeys.next_keys(sampler.keys for sampler in samplers))
 
 
 def residual_logits(log_p: mx.array, log_q: mx.array) -> mx.array:

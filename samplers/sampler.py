@@ -203,7 +203,7 @@ class Sampler:
         if among is not None:
             ids = among.astype(mx.uint32)
             log_q = mx.take(log_q, ids)
-        key = self.keys.take()
+        key = self.keys.next_key()
         index = verify_draft(self._log_draw(adjusted, among), log_q, ids == drafted, key)
         return mx.take(ids, index).reshape(logits.shape[:-1])
 
@@ -260,7 +260,7 @@ class Sampler:
         """
         if self.parameters.temperature == 0:
             return mx.zeros((count,))
-        key = self.keys.take()
+        key = self.keys.next_key()
         return mx.random.gumbel((count,), key=key)
 
     def _adjusted(
@@ -289,7 +289,7 @@ class Sampler:
         parameters = self.parameters
         if parameters.temperature == 0:
             return mx.argmax(logits, axis=-1)
-        keys = RandomKeys.take_rows((self.keys,))
+        keys = RandomKeys.next_keys((self.keys,))
         if not self._has_filters and parameters.temperature == 1:
             return draw_rows(logits.reshape(1, -1), keys).reshape(logits.shape[:-1])
         excludes: mx.array | None = None

@@ -118,7 +118,7 @@ class WeakKeyLruCache(LruCache[_K, _V]):
         self._remove_dead()
         return value
 
-    def take(self, key: _K) -> _V | None:
+    def pop(self, key: _K) -> _V | None:
         """Remove the entry of a key and return its value, or ``None``."""
         with self._lock:
             return self._remove(ref(key))

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from ..extraction.inputs import Content
 from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Extraction
+from ..extraction.outputs import OutputOptions
 from ..extraction.progress import is_terminal
 from ..extraction.records import RecordReader
 from ..extraction.rows import format_of, suffix_of
@@ -145,7 +146,7 @@ def _run_records(
             is_counted=is_counted,
         )
         inputs = beside(stack.enter_context(opened), _images(options))
-        run = Run.of(extraction, settings, inputs, engine, _files(options))
+        run = Run(extraction, inputs, OutputOptions.of(settings, _files(options)), engine)
         run.check_columns(has_error=is_table or bool(run.fields) or bool(settings.prefix))
         is_replaced = settings.overwrite or settings.resume
         page = stack.enter_context(opened_page(options.html, extraction, is_replaced=is_replaced))

@@ -154,8 +154,8 @@ class _Pending:
         self._results: dict[int, GenerationResult[Any]] = {}
         self._errors: dict[int, Exception] = {}
 
-    def take(self, piece: int, answer: GenerationResult[Any] | Exception) -> None:
-        """Take the answer to the piece of an index, or its error."""
+    def add_answer(self, piece: int, answer: GenerationResult[Any] | Exception) -> None:
+        """Add the answer to the piece of an index, or its error."""
         if isinstance(answer, Exception):
             self._errors[piece] = answer
         else:
@@ -306,7 +306,7 @@ class Extraction:
                 return
         if result is not None and request.earlier is not None:
             result = replace(result, usage=total_usage([result.usage, request.earlier]))
-        request.record.take(request.piece, cast("Any", error if result is None else result))
+        request.record.add_answer(request.piece, cast("Any", error if result is None else result))
 
     def _requests(
         self,

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import IO, Any, NamedTuple
 
@@ -20,17 +20,20 @@ from ..errors import EarlierRunError, InvalidOptionError, OutputFileRefusedError
 from .answer_format import AnswerFormat
 from .inputs import Inputs, Item
 from .json_values import encode
+from .options import ExtractionOptions
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
 from .parquet import Parquet
 from .remote import RemoteOutput, as_path, is_remote
-from .rows import SUFFIXES, Csv, FileFormat, JsonLines, RowFormat, error_type, format_of, suffix_of
+from .rows import Csv, JsonLines, RowFormat, error_type, suffix_of
 
-_FORMATS: dict[FileFormat, type[RowFormat]] = {
-    "jsonl": JsonLines,
-    "csv": Csv,
-    "parquet": Parquet,
+FORMATS: dict[str, type[RowFormat]] = {
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".csv": Csv,
+    ".parquet": Parquet,
 }
+"""The formats of output files by suffix. A file without one has JSON Lines."""
 _VERSION = 1
 
 
@@ -39,46 +42,45 @@ class OutputOptions:
     """An output file.
 
     Attributes:
-        path: Its name.
-        format: Its format.
+        path: Its name, or its URL.
         is_resumed: Whether rows of an earlier run are kept.
         is_replaced: Whether other contents are dropped.
         inputs: The files that it must not be.
         is_typed: Whether the types of columns follow from the schema alone, as they must if several
             processes write a file each, and none of them has all values.
+
+    Raises:
+        InvalidOptionError: The suffix names no format.
     """
 
     path: str
-    format: FileFormat
     is_resumed: bool = False
     is_replaced: bool = False
     inputs: tuple[IO[bytes] | str, ...] = ()
     is_typed: bool = False
 
+    def __post_init__(self) -> None:
+        if suffix_of(self.path) not in ("", *FORMATS):
+            raise InvalidOptionError(
+                f"the suffix of {self.path!r} names no format of an output file",
+                option="output",
+                hint=f"Use one of {', '.join(FORMATS)}.",
+            )
+
     @classmethod
     def of(
-        cls,
-        path: str,
-        *,
-        is_resumed: bool = False,
-        is_replaced: bool = False,
-        inputs: tuple[IO[bytes] | str, ...] = (),
-        is_typed: bool = False,
-    ) -> OutputOptions:
-        """Return the options of a file whose suffix names its format; JSON Lines without a suffix.
+        cls, options: ExtractionOptions, inputs: Iterable[IO[bytes] | str] = ()
+    ) -> OutputOptions | None:
+        """Return the output file of an extraction, if it has one.
 
-        Raises:
-            InvalidOptionError: The suffix names no format.
+        Args:
+            options: The options of the extraction.
+            inputs: The files that it must not be.
         """
-        path = as_path(path)
-        found = format_of(path) if suffix_of(path) else "jsonl"
-        if found is None:
-            raise InvalidOptionError(
-                f"the suffix of {path!r} names no format of an output file",
-                option="output",
-                hint=f"Use one of {', '.join(SUFFIXES)}.",
-            )
-        return cls(path, found, is_resumed, is_replaced, inputs, is_typed)
+        if options.output is None:
+            return None
+        path = os.fspath(options.output)
+        return cls(path, options.resume, options.overwrite, tuple(inputs))
 
     @contextlib.contextmanager
     def opened(
@@ -95,12 +97,12 @@ class OutputOptions:
             OutputFileRefusedError: It has contents, cannot be written, or is an input.
             MissingExtraError: pyarrow, which writes Parquet, is not installed.
         """
-        rows = _FORMATS[self.format](answers, fields, inputs.tables)
+        rows = FORMATS.get(suffix_of(self.path), JsonLines)(answers, fields, inputs.tables)
         if self.is_typed:
             rows.type_by_schema()
         with contextlib.ExitStack() as stack:
             remote = None
-            path = self.path
+            path = as_path(self.path)
             if is_remote(path):
                 remote = stack.enter_context(RemoteOutput(path, rows.beside))
                 if not self.is_replaced and remote.exists():
@@ -108,7 +110,6 @@ class OutputOptions:
                         raise existing(path)
                     remote.fetch()
                 path = remote.path
-            local = replace(self, path=path)
             if rows.beside and has_contents(path):
                 if not self.is_resumed and not self.is_replaced:
                     raise existing(path)
@@ -124,22 +125,23 @@ class OutputOptions:
             )
             manifest = None
             if file.is_regular:
-                manifest = local._opened_manifest(stack, file, answers)
-            yield Output(local, file, manifest, rows, inputs, remote)
+                manifest = self._opened_manifest(stack, file, path, rows)
+            yield Output(self, path, file, manifest, rows, inputs, remote)
 
     def _opened_manifest(
-        self, stack: contextlib.ExitStack, file: OutputFile, answers: AnswerFormat
+        self, stack: contextlib.ExitStack, file: OutputFile, path: str, rows: RowFormat
     ) -> Manifest:
-        path = f"{self.path}.manifest"
-        is_resumed = self.is_resumed and (file.size > 0 or has_contents(self.path))
-        if is_resumed and not has_contents(path):
+        name = f"{path}.manifest"
+        is_resumed = self.is_resumed and (file.size > 0 or has_contents(path))
+        if is_resumed and not has_contents(name):
             raise OutputFileRefusedError(
-                f"{self.path!r} was not written by this extraction: it has no manifest {path!r}",
+                f"{self.path!r} was not written by this extraction: it has no manifest "
+                f"{self.path + '.manifest'!r}",
                 path=self.path,
                 hint="The file was not changed.",
             )
-        opened = open_output(path, inputs=self.inputs, is_resumed=is_resumed, is_replaced=True)
-        return Manifest(stack.enter_context(opened), self.format, answers, is_resumed=is_resumed)
+        opened = open_output(name, inputs=self.inputs, is_resumed=is_resumed, is_replaced=True)
+        return Manifest(stack.enter_context(opened), rows, is_resumed=is_resumed)
 
 
 class Entry(NamedTuple):
@@ -172,17 +174,15 @@ class Manifest:
 
     Args:
         file: The file.
-        format: The format of the output.
-        answers: The format of the answers.
+        rows: The format of the output.
         is_resumed: Whether the entries of an earlier run are kept.
     """
 
-    def __init__(
-        self, file: OutputFile, format: FileFormat, answers: AnswerFormat, *, is_resumed: bool
-    ) -> None:
+    def __init__(self, file: OutputFile, rows: RowFormat, *, is_resumed: bool) -> None:
         self._file = file
         self._is_resumed = is_resumed
-        facts = encode([format, answers.schema, answers.added_columns])
+        answers = rows.answers
+        facts = encode([rows.name, answers.schema, answers.added_columns])
         digest = hashlib.blake2b(facts.encode(), digest_size=16).hexdigest()
         self._header = encode({"version": _VERSION, "output": digest})
         self._end = 0
@@ -231,6 +231,7 @@ class Output:
 
     Args:
         options: The options of the file.
+        path: The path of the local file.
         file: The file with the rows.
         manifest: Its manifest; ``None`` for a device.
         rows: The format of its rows.
@@ -245,6 +246,7 @@ class Output:
     def __init__(
         self,
         options: OutputOptions,
+        path: str,
         file: OutputFile,
         manifest: Manifest | None,
         rows: RowFormat,
@@ -254,7 +256,8 @@ class Output:
         self.rows = rows
         self.done = 0
         self._remote = remote
-        self._path = options.path
+        self._name = options.path
+        self._path = path
         self._file = file
         self._manifest = manifest
         self._inputs = inputs
@@ -264,7 +267,7 @@ class Output:
             bool(rows.beside)
             and options.is_resumed
             and not file.size
-            and has_contents(options.path)
+            and has_contents(path)
             and manifest is not None
             and manifest.has_entries()
         )
@@ -302,8 +305,8 @@ class Output:
 
     def _refusal(self, reason: str) -> OutputFileRefusedError:
         return OutputFileRefusedError(
-            f"{self._path!r} cannot be resumed with this input and schema: {reason}",
-            path=self._path,
+            f"{self._name!r} cannot be resumed with this input and schema: {reason}",
+            path=self._name,
             hint="The file was not changed.",
         )
 
@@ -311,8 +314,8 @@ class Output:
         """Raise ``OutputFileRefusedError`` if no rows can be added."""
         if self._is_complete:
             raise OutputFileRefusedError(
-                f"{self._path!r} is complete and has {self.done} rows; the input has more records",
-                path=self._path,
+                f"{self._name!r} is complete and has {self.done} rows; the input has more records",
+                path=self._name,
                 hint="Rows cannot be added to it. Write another file.",
             )
 

@@ -35,6 +35,7 @@ class Parquet(JsonLines):
         MissingExtraError: pyarrow is not installed.
     """
 
+    name = "parquet"
     beside = ".partial.jsonl"
 
     def __init__(

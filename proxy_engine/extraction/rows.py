@@ -54,9 +54,11 @@ class RowFormat(ABC):
         tables: Returns the fields of the records as tables, if they are a table.
 
     Attributes:
+        name: The name of the format.
         beside: The suffix of the file with the rows until the last one; empty: the file itself.
     """
 
+    name = ""
     beside = ""
 
     def __init__(
@@ -123,6 +125,8 @@ class RowFormat(ABC):
 class JsonLines(RowFormat):
     """JSON Lines. A row without other fields is the answer itself, if nothing is added to it."""
 
+    name = "jsonl"
+
     def row(self, outcome: Outcome) -> str:
         details = self.answers.details.members(outcome.details)
         is_extended = self.answers.prefix or details or self._fields(outcome.item)
@@ -146,6 +150,8 @@ class Csv(RowFormat):
     A text is written as it is, another value as JSON, and a missing value as an empty cell. The
     columns are fixed when the first row is written.
     """
+
+    name = "csv"
 
     def __init__(
         self, answers: AnswerFormat, fields: Iterable[str] = (), tables: Tables = lambda: None

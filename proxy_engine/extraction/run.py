@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any, Unpack, cast
+from typing import Any, Unpack, cast
 
 from state_machines.errors import UnsatisfiableSchemaError
 
@@ -145,38 +145,6 @@ class Run:
     output: OutputOptions | None
     opened_engine: Callable[[], AbstractContextManager[Engine]]
 
-    @classmethod
-    def of(
-        cls,
-        extraction: Extraction,
-        options: ExtractionOptions,
-        inputs: Inputs,
-        opened_engine: Callable[[], AbstractContextManager[Engine]],
-        files: Iterable[IO[bytes] | str] = (),
-    ) -> Run:
-        """Check the fields of the records and the output file.
-
-        Args:
-            extraction: The format of the answers, the instruction and the options.
-            options: The options of the extraction.
-            inputs: The records.
-            opened_engine: Returns the engine; called if there are records left.
-            files: The files that the output must not be.
-
-        Raises:
-            InvalidOptionError: A column of the result has the name of a field, or the suffix of the
-                output names no format.
-        """
-        output = None
-        if options.output is not None:
-            output = OutputOptions.of(
-                os.fspath(options.output),
-                is_resumed=options.resume,
-                is_replaced=options.overwrite,
-                inputs=tuple(files),
-            )
-        return cls(extraction, inputs, output, opened_engine)
-
     @cached_property
     def fields(self) -> tuple[str, ...]:
         """The fields of the records, if they are known."""
@@ -259,7 +227,8 @@ class _RecordsRun:
                 inputs = stack.enter_context(opened_inputs([path], reader, are_named=True))
             else:
                 inputs = record_inputs(records, frame, reader)
-            run = Run.of(extraction, options, inputs, lambda: contextlib.nullcontext(engine))
+            output = OutputOptions.of(options)
+            run = Run(extraction, inputs, output, lambda: contextlib.nullcontext(engine))
             check_requests(engine, extraction)
             if frame is not None and frame.columns is None and run.fields:
                 reader.check_columns(run.fields)

@@ -258,8 +258,8 @@ class Constraint:
         usable = self.options.usable_tokens
         return 0 <= token_id < size and (usable is None or bool(usable[token_id]))
 
-    def take(self, token_id: int, *, is_choice: bool) -> TextEnd | None:
-        """Take a token.
+    def advance(self, token_id: int, *, is_choice: bool) -> TextEnd | None:
+        """Advance by a token.
 
         Args:
             token_id: The token.

@@ -80,7 +80,7 @@ class ExactChoices:
             sequence.unscorable_at = len(sequence.tokens)
             sequence.inexact_choice_tokens += 1
             return []
-        return choice.take(sequence, scores, noise)
+        return choice.draw(sequence, scores, noise)
 
     def _draw_without_limit(
         self, sequence: GeneratedSequence, choice: ReachedChoice, noise: npt.NDArray[np.float64]
@@ -190,7 +190,7 @@ class ReachedChoice:
             logprobs = np.array(filtered, np.float64)
         return logprobs
 
-    def take(
+    def draw(
         self,
         sequence: GeneratedSequence,
         scores: ChoiceScores,

@@ -197,7 +197,7 @@ class GeneratedSequence(CachedText):
 
     def _append(self, token_id: int, *, is_choice: bool) -> Token:
         part = self.constraint.part
-        finish_reason = self.constraint.take(token_id, is_choice=is_choice)
+        finish_reason = self.constraint.advance(token_id, is_choice=is_choice)
         self.tokens.append(token_id)
         self.finished = finish_reason is not None
         return Token(token_id, finish_reason, part=part)

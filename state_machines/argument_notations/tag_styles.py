@@ -39,6 +39,17 @@ SEED = replace(
 )
 """Seed-OSS."""
 
+MIMO = replace(
+    QWEN_CODER,
+    name="mimo",
+    after_name=">",
+    after_value="</parameter>\n",
+    # Another parameter ends a value for vLLM's parser, too.
+    avoid=("<parameter=", "</function>", "</tool_call>"),
+    python_literals=False,
+)
+"""MiMo V2."""
+
 # The name is an attribute of the tag.
 
 
@@ -71,6 +82,9 @@ _MINIMAX: dict[str, Any] = {
 
 MINIMAX = _by_attribute("minimax", "parameter", "</invoke>", "</minimax:tool_call>", **_MINIMAX)
 """MiniMax M2."""
+
+DOTS = _by_attribute("dots", "parameter", "</invoke>", "</dots_function_call>", **_MINIMAX)
+"""dots.llm."""
 
 # A value that looks like a CDATA section would be unwrapped.
 MINICPM = _by_attribute("minicpm", "param", "</function>", "<![CDATA[", gap="", **_MINIMAX)
@@ -118,6 +132,49 @@ LONGCAT = _by_pairs(
     gap="\n",
 )
 """LongCat Flash."""
+
+IQUEST = _by_pairs("iquest", "arg_key", "arg_value", "</iquest_tool_call>")
+"""IQuest Q1."""
+
+_STRINGS: dict[str, Any] = {"guesses": False, "reads_null": True, "unlisted_are_strings": True}
+
+SPARK = replace(GLM_COMPACT, name="spark", **_STRINGS)
+"""Spark 2.5."""
+
+_IFM_ENDS = ("</ifm|tool_call>", "</ifm|tool_calls>", "<ifm|arg_key>", "<ifm|arg_type>")
+
+IFM = replace(
+    _by_pairs("ifm", "ifm|arg_key", "ifm|arg_value", *_IFM_ENDS, gap="\n"),
+    **{**_STRINGS, "reads_null": False, "reads_nullable": True},
+)
+"""K2 Horizon."""
+
+_IFM_VALUE = "</ifm|arg_type>\n<ifm|arg_value>"
+
+IFM_TYPED = replace(
+    IFM,
+    name="ifm-typed",
+    after_name="</ifm|arg_key>\n<ifm|arg_type>",
+    markers=(*IFM.markers, "<ifm|arg_type>", "</ifm|arg_type>"),
+    kinds={kind: kind + _IFM_VALUE for kind in ("string", *_NOT_STRINGS)},
+)
+"""K2 Horizon, with a tag for the type of each value."""
+
+_SOLAR = ("<|tool_arg:start|>", "<|tool_arg:value|>", "<|tool_arg:end|>")
+
+SOLAR = TaggedNotation(
+    "solar",
+    before_name=_SOLAR[0],
+    after_name=_SOLAR[1],
+    after_value=f"{_SOLAR[2]}\n",
+    closing=_SOLAR[2],
+    avoid=(_SOLAR[0], "<|tool_call:start|>", "<|tool_call:end|>"),
+    names=_TRIMMED_NAMES,
+    markers=_SOLAR,
+    reads_nullable=True,
+    unlisted_are_strings=True,
+)
+"""Solar Open 2."""
 
 
 @cache

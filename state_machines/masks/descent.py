@@ -116,26 +116,26 @@ class Descents:
             if table.weight <= LIMITS.state_table_bytes:
                 self._tables.append(table)
 
-    def take(self) -> KernelWalk | None:
-        """Take arrays of the kernel for this thread; ``None`` without the kernel."""
+    def borrow(self) -> KernelWalk | None:
+        """Borrow arrays of the kernel for this thread; ``None`` without the kernel."""
         try:
             return self._walks.pop()
         except IndexError:
             return None if self._kernel is None else KernelWalk(self.trie, self._kernel)
 
-    def put(self, walk: KernelWalk) -> None:
+    def give_back(self, walk: KernelWalk) -> None:
         """Give arrays of the kernel back."""
         self._walks.append(walk)
 
     @contextmanager
     def kernel_walk(self) -> Iterator[KernelWalk | None]:
         """Lend arrays of the kernel to this thread; ``None`` without the kernel."""
-        walk = self.take()
+        walk = self.borrow()
         try:
             yield walk
         finally:
             if walk is not None:
-                self.put(walk)
+                self.give_back(walk)
 
 
 def below(vertex: int, state: int) -> Begin:

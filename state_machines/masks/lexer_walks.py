@@ -177,7 +177,7 @@ class LexerWalks:
         ends = [(group.complete, group.vertices) for group in groups]
         # No other thread may use an automaton meanwhile, and a lock must not be held, since a
         # checkpoint of the budget can block this thread. So it is taken out of the cache.
-        taken = self._automata.take(lexicon)
+        taken = self._automata.pop(lexicon)
         for automaton in (taken, None):
             known = LexemeAutomaton(lexicon) if automaton is None else automaton
             found = None

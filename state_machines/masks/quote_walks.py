@@ -135,7 +135,7 @@ class QuoteMasks:
             return None
         if tail is not None and (head.nullable or tail.rule_book is not None):
             return None
-        walk = self._descents.take()
+        walk = self._descents.borrow()
         if walk is None:
             return None
         mask = np.zeros(self._size, np.bool_)
@@ -164,7 +164,7 @@ class QuoteMasks:
                 mask[ids] = True
         elif head.nullable and not begun:
             mask[self._end_ids] = True
-        self._descents.put(walk)
+        self._descents.give_back(walk)
         mask.setflags(write=False)
         return mask
 

@@ -86,7 +86,7 @@ class RecursiveWalks:
         if self._descents.has_kernel:
             # No other thread may use an automaton meanwhile, and a lock must not be held, since a
             # checkpoint of the budget can block this thread. So it is taken out of the cache.
-            taken = self._known.take(lifetime)
+            taken = self._known.pop(lifetime)
             while True:
                 known = _RuleWalks() if taken is None else taken
                 try:

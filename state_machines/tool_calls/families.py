@@ -1,8 +1,8 @@
 """The table of tool-call formats of model families, by name.
 
-Here are the families that write calls as code. The others are in
-:mod:`state_machines.tool_calls.json_families` and :mod:`state_machines.tool_calls.tag_families`.
-Below each row stands the call of ``get_weather`` with ``{"city": "Oslo"}`` that it writes.
+Here are the families that write calls as code. The others are in ``json_families``,
+``json_list_families``, ``tag_families`` and ``pair_families``. Below each row stands the call of
+``get_weather`` with ``{"city": "Oslo"}`` that it writes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from state_machines.argument_notations import JsonNotation, TaggedNotation
 from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.argument_notations.literals import OLMO, PYTHONIC, PYTHONIC_JSON, compact_json
 from state_machines.errors import CompositionError
-from state_machines.tool_calls.json_families import JSON_FAMILIES, section
+from state_machines.tool_calls.json_families import JSON_FAMILIES, LLAMA3, LLAMA3_PYTHON_TAG
+from state_machines.tool_calls.json_list_families import JSON_LIST_FAMILIES, section
+from state_machines.tool_calls.pair_families import PAIR_FAMILIES
 from state_machines.tool_calls.tag_families import TAG_FAMILIES
 from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 
@@ -53,6 +55,18 @@ LLAMA4 = ToolFormat(
     signs=(Sign(tokens=("<|python_start|>", "<|python_end|>")),),
 )
 """<|python_start|>[get_weather(city="Oslo")]<|python_end|>"""
+
+# Text cannot contain the bracket, so the format is for models that are asked for it.
+PYTHONIC_LIST = ToolFormat(
+    name="pythonic",
+    models="ToolACE and Llama 3.2 that are asked for Python: on request",
+    **section(start="[", end="]"),
+    **_PYTHON,
+    between=(", ",),
+    notation=PYTHONIC,
+    is_delimited=False,
+)
+"""[get_weather(city="Oslo")]"""
 
 OLMO3 = ToolFormat(
     name="olmo3",
@@ -110,12 +124,18 @@ FUNCTIONGEMMA = ToolFormat(
 )
 """<start_function_call>call:get_weather{city:<escape>Oslo<escape>}<end_function_call>"""
 
-_CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA_4, FUNCTIONGEMMA)
+_CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA_4, FUNCTIONGEMMA, PYTHONIC_LIST)
 
-# Gemma 3's vocabulary alone shows its format, so models with its vocabulary and another format in
-# their template come first.
+# The vocabularies of Llama 3 and Gemma 3 alone show their formats, so models that have them and
+# another format in their template come first.
 FORMATS: Mapping[str, ToolFormat] = MappingProxyType(
-    {entry.name: entry for entry in (*TAG_FAMILIES, *_CODE_FAMILIES, *JSON_FAMILIES, GEMMA3)}
+    {
+        entry.name: entry
+        for entry in (
+            *(*TAG_FAMILIES, *PAIR_FAMILIES, *_CODE_FAMILIES, *JSON_FAMILIES),
+            *(*JSON_LIST_FAMILIES, LLAMA3, LLAMA3_PYTHON_TAG, GEMMA3),
+        )
+    }
 )
 """All formats by name. The first one that has a sign of a tokenizer is the tokenizer's format."""
 

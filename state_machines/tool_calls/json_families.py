@@ -1,4 +1,4 @@
-"""Families that write arguments as a JSON object.
+"""Families that write each call's arguments as a JSON object.
 
 A row is a :class:`~state_machines.tool_calls.tool_format.ToolFormat`. Below it stands the call of
 ``get_weather`` with ``{"city": "Oslo"}`` that it writes.
@@ -11,30 +11,16 @@ from typing import Any
 
 from state_machines.argument_notations.raw_text import RAW_INPUT
 from state_machines.tool_calls.call import CallIds
+from state_machines.tool_calls.json_list_families import ARGUMENTS, NUMBERS, section
 from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 
-_ARGUMENTS = '{"name": "{name}", "arguments": '
 _PARAMETERS = '{"name": "{name}", "parameters": '
-_NUMBERS = "0|[1-9][0-9]{0,3}"
-
-
-def section(*, start: str, opening: str = "", closing: str = "", end: str) -> dict[str, Any]:
-    """Return the fields of a format whose calls stand together between two delimiters."""
-    texts = {"start": start, "opening": (opening,), "closing": closing, "end": end}
-    return {"wraps": "all", **texts}
-
-
-def _json_list(*, start: str, end: str = "") -> dict[str, Any]:
-    """Return the fields of a format whose calls are a JSON list."""
-    texts = section(start=start, opening="[", closing="]", end=end)
-    return {**texts, "head": _ARGUMENTS, "foot": ("}",), "between": (", ",)}
-
 
 HERMES = ToolFormat(
     name="hermes",
     models="Hermes 2 and 3, Qwen2.5, Qwen3, and others with <tool_call>",
     start="<tool_call>",
-    head="\n" + _ARGUMENTS,
+    head="\n" + ARGUMENTS,
     foot=("}\n",),
     end="</tool_call>",
     between=("\n", ""),
@@ -81,19 +67,6 @@ LLAMA3_PYTHON_TAG = ToolFormat(
 )
 """<|python_tag|>{"name": "get_weather", "parameters": {"city": "Oslo"}}"""
 
-_MISTRAL_LIST = {**_json_list(start="[TOOL_CALLS]"), "opening": ("[", " [")}
-
-MISTRAL = ToolFormat(
-    name="mistral",
-    models="Mistral up to its seventh tokenizer: 7B v0.3, Nemo, Small 3, Mixtral 8x22B",
-    **{**_MISTRAL_LIST, "foot": ("}", ', "id": "{id}"}')},
-    tokens=("[TOOL_CALLS]",),
-    ids=CallIds(pattern="[A-Za-z0-9]{9}", length=9),
-    parser="mistral",
-    signs=(Sign(tokens=("[TOOL_CALLS]",)), Sign(texts=("[TOOL_CALLS]",))),
-)
-"""[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
-
 MISTRAL_ARGS = ToolFormat(
     name="mistral_args",
     models="Mistral since its eleventh tokenizer: Small 3.2, Magistral, Ministral 3, Devstral",
@@ -109,6 +82,7 @@ MISTRAL_ARGS = ToolFormat(
 """[TOOL_CALLS]get_weather[ARGS]{"city": "Oslo"}"""
 
 _KIMI_SECTION = ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>")
+
 _KIMI_CALL = ("<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>")
 
 KIMI_K2 = ToolFormat(
@@ -120,19 +94,22 @@ KIMI_K2 = ToolFormat(
     avoid=("<|tool_call_end|>",),  # Its parser searches for it before it reads the JSON.
     names=r"[A-Za-z0-9_.-]+",
     tokens=(*_KIMI_SECTION, *_KIMI_CALL),
-    ids=CallIds(pattern=_NUMBERS, template="functions.{name}:{id}"),  # Through a conversation.
+    ids=CallIds(pattern=NUMBERS, template="functions.{name}:{id}"),  # Through a conversation.
     parser="kimi_k2",
 )
 """<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0\
 <|tool_call_argument_begin|>{"city": "Oslo"}<|tool_call_end|><|tool_calls_section_end|>"""
 
 _DEEPSEEK_SECTION = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
+
 _DEEPSEEK_CALL = ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>")
+
 _DEEPSEEK: dict[str, Any] = {
     **section(start=_DEEPSEEK_SECTION[0], end=_DEEPSEEK_SECTION[1]),
     "avoid": ("<｜tool▁call▁end｜>",),
     "tokens": (*_DEEPSEEK_SECTION, *_DEEPSEEK_CALL),
 }
+
 _DEEPSEEK_RESULT = Delimiters(
     "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>", "<｜tool▁output▁end｜><｜tool▁outputs▁end｜>"
 )
@@ -213,67 +190,6 @@ GPT_OSS = replace(
 """<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Oslo"}\
 <|call|>"""
 
-_GRANITE = ToolFormat(
-    name="granite",
-    models="Granite 3",
-    **{**_json_list(start="<|tool_call|>"), "opening": ("[", " [")},
-)
-
-# Granite 3.1 also writes the marker in ordinary tokens.
-GRANITE = replace(
-    _GRANITE,
-    tokens=("<|tool_call|>",),
-    also=(replace(_GRANITE, start="<tool_call>"),),
-    signs=(Sign(tokens=("<|tool_call|>", "<|start_of_role|>")),),
-)
-"""<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
-
-_COHERE_ACTION = ("<|START_ACTION|>", "<|END_ACTION|>")
-_COHERE_RESPONSE = ("<|START_RESPONSE|>", "<|END_RESPONSE|>")
-_COHERE_TEXT = ("<|START_TEXT|>", "<|END_TEXT|>")
-_COHERE_LIST = {
-    **section(start="<|START_ACTION|>", opening="[\n    ", closing="\n]", end="<|END_ACTION|>"),
-    "between": (",\n    ",),
-}
-
-COHERE = ToolFormat(
-    name="cohere",
-    models="Command R7B, Command A",
-    **_COHERE_LIST,
-    head='{"tool_call_id": "{id}", "tool_name": "{name}", "parameters": ',
-    foot=("}",),
-    tokens=(*_COHERE_ACTION, *_COHERE_RESPONSE),
-    ids=CallIds(pattern=_NUMBERS, template=""),  # Through an answer, or a conversation.
-    reasoning=Delimiters("<|START_THINKING|>", "<|END_THINKING|>"),
-    answer=Delimiters(*_COHERE_RESPONSE),
-    signs=(Sign(tokens=("<|START_ACTION|>", "<|START_RESPONSE|>"), lacks=("<|START_TEXT|>",)),),
-)
-"""<|START_ACTION|>[
-    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Oslo"}}
-]<|END_ACTION|>"""
-
-COHERE_TEXT = replace(
-    COHERE,
-    name="cohere_text",
-    models="Command A+ and others with <|START_TEXT|>",
-    tokens=(*_COHERE_ACTION, *_COHERE_TEXT),
-    answer=Delimiters(*_COHERE_TEXT),
-    signs=(Sign(tokens=("<|START_ACTION|>", "<|START_TEXT|>")),),
-)
-"""<|START_ACTION|>[
-    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Oslo"}}
-]<|END_ACTION|>"""
-
-JSON_FENCE = ToolFormat(
-    name="json_fence",
-    models="any model, on request",
-    **_json_list(start="```tool\n", end="\n```"),
-    result=Delimiters("```tool_output\n", "\n```"),
-)
-"""```tool
-[{"name": "get_weather", "arguments": {"city": "Oslo"}}]
-```"""
-
 ERNIE = replace(
     HERMES,
     name="ernie",
@@ -299,49 +215,13 @@ INTERNLM = ToolFormat(
 """<|action_start|><|plugin|>
 {"name": "get_weather", "parameters": {"city": "Oslo"}}<|action_end|>"""
 
-APERTUS = ToolFormat(
-    name="apertus",
-    models="Apertus",
-    **section(start="<|tools_prefix|>", opening="[", closing="]", end="<|tools_suffix|>"),
-    head='{"{name}": ',
-    foot=("}",),
-    between=(", ",),
-    tokens=("<|tools_prefix|>", "<|tools_suffix|>"),
-    result=Delimiters("[", "]"),
-    signs=(Sign(tokens=("<|tools_prefix|>", "<|tools_suffix|>")),),
-)
-"""<|tools_prefix|>[{"get_weather": {"city": "Oslo"}}]<|tools_suffix|>"""
-
-PHI4_MINI = ToolFormat(
-    name="phi4_mini",
-    models="Phi-4-mini",
-    **section(start="functools[", end="]"),
-    head=_ARGUMENTS,
-    foot=("}",),
-    between=(", ",),
-    signs=(Sign(texts=("functools[",)), Sign(tokens=("<|tool|>", "<|/tool|>"))),
-)
-"""functools[{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
-
-XLAM = ToolFormat(
-    name="xlam",
-    models="xLAM 2",
-    **section(start='[{"name": "', end="]"),
-    head='{name}", "arguments": ',
-    foot=("}",),
-    between=(', {"name": "',),
-    is_delimited=False,
-    signs=(Sign(texts=('[{"name": "tool_call_name"',)),),
-)
-"""[{"name": "get_weather", "arguments": {"city": "Oslo"}}]"""
-
 # The calling role is the next one after the assistant's text. The chat templates write the first
 # call of a turn alone.
 GIGACHAT3 = ToolFormat(
     name="gigachat3",
     models="GigaChat 3",
     start="<|message_sep|>\n\nfunction call<|role_sep|>\n",
-    head=_ARGUMENTS,
+    head=ARGUMENTS,
     foot=("}",),
     parallel=False,
     signs=(Sign(tokens=("<|role_sep|>\n",)), Sign(texts=("function call", "<|role_sep|>"))),
@@ -361,18 +241,68 @@ GIGACHAT3_1 = replace(
 )
 """<|function_call|>{"name": "get_weather", "arguments": {"city": "Oslo"}}"""
 
-HUNYUAN = ToolFormat(
-    name="hunyuan",
-    models="Hunyuan A13B and 7B",
-    **_json_list(start="<tool_calls>", end="</tool_calls>"),
-    result=Delimiters("<tool_response>", "</tool_response>"),
-    signs=(Sign(texts=("<tool_calls>[",)),),
+GRANITE_20B = ToolFormat(
+    name="granite_20b",
+    models="Granite 20B function calling",
+    start="<function_call>",
+    head=" " + ARGUMENTS,
+    foot=("}",),
+    avoid=("<function_call>",),  # Its parser splits a text at the marker first.
+    signs=(Sign(texts=("<function_call> ",)),),
 )
-"""<tool_calls>[{"name": "get_weather", "arguments": {"city": "Oslo"}}]</tool_calls>"""
+"""<function_call> {"name": "get_weather", "arguments": {"city": "Oslo"}}"""
+
+MINIMAX_M1 = ToolFormat(
+    name="minimax_m1",
+    models="MiniMax M1",
+    **section(start="<tool_calls>", opening="\n", end="</tool_calls>"),
+    head=ARGUMENTS,
+    foot=("}\n",),
+    signs=(Sign(texts=("<tool_calls>", "<end_of_sentence>")),),
+)
+"""<tool_calls>
+{"name": "get_weather", "arguments": {"city": "Oslo"}}
+</tool_calls>"""
+
+_PLAMO_NAME = "<|plamo:begin_tool_name:plamo|>{name}<|plamo:end_tool_name:plamo|>"
+
+_PLAMO_JSON = "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>"
+
+_PLAMO_END = "<|plamo:end_tool_arguments:plamo|>"
+
+_PLAMO_SECTION = ("<|plamo:begin_tool_requests:plamo|>", "<|plamo:end_tool_requests:plamo|>")
+
+PLAMO3 = ToolFormat(
+    name="plamo3",
+    models="PLaMo 3",
+    **section(start=_PLAMO_SECTION[0], end=_PLAMO_SECTION[1]),
+    head=f"<|plamo:begin_tool_request:plamo|>{_PLAMO_NAME}{_PLAMO_JSON}",
+    foot=(f"{_PLAMO_END}<|plamo:end_tool_request:plamo|>",),
+    avoid=(_PLAMO_END,),
+    reasoning=Delimiters("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
+    signs=(Sign(texts=("begin_tool_requests", "plamo")),),
+)
+"""<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>\
+<|plamo:begin_tool_name:plamo|>get_weather<|plamo:end_tool_name:plamo|>\
+<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"city": "Oslo"}\
+<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>\
+<|plamo:end_tool_requests:plamo|>"""
+
+K2_HORIZON_JSON = ToolFormat(
+    name="k2_horizon_json",
+    models="K2 Horizon that is asked for JSON: on request",
+    **section(start="<ifm|tool_calls>", opening="\n", end="</ifm|tool_calls>"),
+    head="<ifm|tool_call>" + ARGUMENTS,
+    foot=("}</ifm|tool_call>\n",),
+    avoid=("</ifm|tool_call>",),
+    reasoning=Delimiters("<ifm|think>", "</ifm|think>"),
+)
+"""<ifm|tool_calls>
+<ifm|tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</ifm|tool_call>
+</ifm|tool_calls>"""
 
 JSON_FAMILIES = (
-    *(ERNIE, HERMES, LONGCAT_JSON, KIMI_K2, GIGACHAT3_1, GIGACHAT3, HUNYUAN, APERTUS, INTERNLM),
-    *(PHI4_MINI, XLAM, DEEPSEEK_R1, DEEPSEEK_V3_1, GRANITE, COHERE, COHERE_TEXT, GPT_OSS),
-    *(LLAMA3, LLAMA3_PYTHON_TAG, MISTRAL_ARGS, MISTRAL, JSON_FENCE),
+    *(ERNIE, HERMES, LONGCAT_JSON, KIMI_K2, GIGACHAT3_1, GIGACHAT3, INTERNLM, DEEPSEEK_R1),
+    *(DEEPSEEK_V3_1, GPT_OSS, GRANITE_20B, MINIMAX_M1, PLAMO3, K2_HORIZON_JSON, MISTRAL_ARGS),
 )
 """A tokenizer that has signs of several rows is one of the first of them."""

@@ -6,14 +6,13 @@ Below each row stands the call of ``get_weather`` with ``{"city": "Oslo"}`` that
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from state_machines.argument_notations import tag_styles
 from state_machines.argument_notations.cofl import COFL
 from state_machines.argument_notations.nested import MINIMAX_M3_XML
 from state_machines.tool_calls.call import CallIds
-from state_machines.tool_calls.json_families import COHERE_TEXT, LONGCAT_JSON, section
+from state_machines.tool_calls.json_list_families import COHERE_TEXT, section
 from state_machines.tool_calls.tool_format import Delimiters, Sign, ToolFormat
 
 QWEN3_CODER = ToolFormat(
@@ -34,48 +33,6 @@ Oslo
 </parameter>
 </function>
 </tool_call>"""
-
-GLM4_5 = ToolFormat(
-    name="glm4_5",
-    models="GLM 4.5 and 4.6",
-    start="<tool_call>",
-    head="{name}\n",
-    end="</tool_call>",
-    notation=tag_styles.GLM,
-    between=("\n", ""),
-    parser="glm47",
-)
-"""<tool_call>get_weather
-<arg_key>city</arg_key>
-<arg_value>Oslo</arg_value>
-</tool_call>"""
-
-GLM4_7 = replace(
-    GLM4_5,
-    name="glm4_7",
-    models="GLM 4.7 and 5, Laguna",
-    head="{name}",
-    notation=tag_styles.GLM_COMPACT,
-    between=("", "\n"),
-    signs=(Sign(texts=("</arg_key><arg_value>",)),),
-)
-"""<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>"""
-
-LONGCAT_TAGS = replace(
-    GLM4_5,
-    name="longcat",
-    models="LongCat Flash Thinking",
-    start="<longcat_tool_call>",
-    end="</longcat_tool_call>",
-    notation=tag_styles.LONGCAT,
-    without_arguments=LONGCAT_JSON,
-    parser="longcat",
-    signs=(Sign(texts=("<longcat_arg_key>",)),),
-)
-"""<longcat_tool_call>get_weather
-<longcat_arg_key>city</longcat_arg_key>
-<longcat_arg_value>Oslo</longcat_arg_value>
-</longcat_tool_call>"""
 
 MINIMAX_M2 = ToolFormat(
     name="minimax_m2",
@@ -140,6 +97,7 @@ MUSE_SPARK = ToolFormat(
 </atem:function_calls>"""
 
 _KIMI_K3_RESPONSE = Delimiters("<|open|>response<|sep|>", "<|close|>response<|sep|>")
+
 _KIMI_K3_BLOCKS: dict[str, Any] = {
     "reasoning": Delimiters("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
     "answer": _KIMI_K3_RESPONSE,
@@ -276,6 +234,7 @@ COHERE_COFL = replace(
 <cofl:value name="city" type="raw">Oslo</cofl:value></cofl:tool_call></cofl:tool_calls>"""
 
 _STEP3_SECTION = ("<｜tool_calls_begin｜>", "<｜tool_calls_end｜>")
+
 _STEP3_CALL = ("<｜tool_call_begin｜>", "<｜tool_call_end｜>", "<｜tool_sep｜>")
 
 STEP3 = ToolFormat(
@@ -295,47 +254,37 @@ STEP3 = ToolFormat(
 </steptml:invoke><｜tool_call_end｜>
 <｜tool_calls_end｜>"""
 
+DOTS = ToolFormat(
+    name="dots",
+    models="dots.llm with <dots_function_call>",
+    **section(start="<dots_function_call>", opening="\n", end="</dots_function_call>"),
+    head='<invoke name="{name}">\n',
+    foot=("</invoke>\n",),
+    notation=tag_styles.DOTS,
+    signs=(Sign(texts=("<dots_function_call>",)),),
+)
+"""<dots_function_call>
+<invoke name="get_weather">
+<parameter name="city">Oslo</parameter>
+</invoke>
+</dots_function_call>"""
 
-@cache
-def hunyuan_tags(version: int, suffix: str) -> ToolFormat:
-    """Return the format of Hunyuan 3 or 4.
-
-    Args:
-        version: 3 or 4.
-        suffix: The text before ``>`` in the tokenizer's tags: empty, or such as ``:opensource``.
-    """
-    gap, separator = ("\n", f"<tool_sep{suffix}>") if version == 3 else ("", "")
-    tags = ("tool_calls", "tool_call", "arg_key", "arg_value")
-    tokens = tuple(f"<{slash}{tag}{suffix}>" for tag in tags for slash in ("", "/"))
-    end = f"</tool_calls{suffix}>"
-    return ToolFormat(
-        name=f"hunyuan{version}",
-        models=f"Hunyuan {version} (Hy{version})",
-        **section(start=f"<tool_calls{suffix}>", opening=gap, closing=gap, end=end),
-        head=f"<tool_call{suffix}>{{name}}{separator}{gap}",
-        foot=(f"</tool_call{suffix}>",),
-        between=(gap,),
-        notation=tag_styles.hunyuan_pairs(version, suffix),
-        tokens=(*tokens, separator) if separator else tokens,
-        reasoning=Delimiters(f"<think{suffix}>", f"</think{suffix}>") if suffix else None,
-    )
-
-
-HUNYUAN3 = hunyuan_tags(3, "")
-"""<tool_calls>
-<tool_call>get_weather<tool_sep>
-<arg_key>city</arg_key>
-<arg_value>Oslo</arg_value>
-</tool_call>
-</tool_calls>"""
-
-HUNYUAN4 = hunyuan_tags(4, "")
-"""<tool_calls><tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>\
-</tool_calls>"""
+MIMO = replace(
+    QWEN3_CODER,
+    name="mimo",
+    models="MiMo V2: on request",
+    notation=tag_styles.MIMO,
+    parser=None,
+    signs=(),
+)
+"""<tool_call>
+<function=get_weather>
+<parameter=city>Oslo</parameter>
+</function>
+</tool_call>"""
 
 TAG_FAMILIES = (
-    *(MINIMAX_M3, MINIMAX_M2, MINICPM5, MUSE_SPARK, QWEN3_CODER, GLM4_7, GLM4_5, LONGCAT_TAGS),
-    *(KIMI_K3, DEEPSEEK_V4_1, DEEPSEEK_V4, DEEPSEEK_V3_2, STEP3, SEED_OSS, GIGACHAT3_5),
-    *(COHERE_COFL, HUNYUAN3, HUNYUAN4),
+    *(MINIMAX_M3, MINIMAX_M2, MINICPM5, MUSE_SPARK, DOTS, MIMO, QWEN3_CODER, KIMI_K3),
+    *(DEEPSEEK_V4_1, DEEPSEEK_V4, DEEPSEEK_V3_2, STEP3, SEED_OSS, GIGACHAT3_5, COHERE_COFL),
 )
 """A tokenizer that has signs of several rows is one of the first of them."""

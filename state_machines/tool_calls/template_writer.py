@@ -84,6 +84,8 @@ def _json_calls(entry: ToolFormat) -> Field | None:
     if '"tool-name"' not in keys:
         raise _refuse(entry, "the name of the tool is a key of the JSON")
     in_list = isinstance(value, list)
+    if not in_list and entry.wraps == "all":
+        return None
     prefix = "" if in_list else "content."
     path = {
         field: f"{{{prefix}{keys[json.dumps(member)]}}}"
@@ -120,10 +122,14 @@ def _before_json(start: str, at: int) -> str:
 
 def _python_list(entry: ToolFormat) -> Field:
     texts = (entry.opening, entry.head, entry.foot, entry.between, entry.closing)
-    if texts != (("[",), "{name}(", (")",), (", ",), "]"):
+    if texts == (("",), "{name}(", (")",), (", ",), "") and (entry.start, entry.end) == ("[", "]"):
+        anchors: Field = {"open_pattern": _before_json(entry.start, 0)}
+    elif texts == (("[",), "{name}(", (")",), (", ",), "]"):
+        anchors = _region([entry.start], [entry.end])
+    else:
         raise _refuse(entry, "its calls in Python's syntax are no list")
     return {
-        **_region([entry.start], [entry.end]),
+        **anchors,
         "content": "python-call-list",
         "transform_each": True,
         "transform": _transform("name", "arguments"),

@@ -176,7 +176,7 @@ def test_rows_with_keys_that_follow_each_other_have_the_distribution(size: int) 
         logits[token] = mx.log(mx.array(share))
     keys = RandomKeys(seed=3)
     rows = mx.broadcast_to(logits, (2000, size))
-    drawn = cast("list[int]", draw_rows(rows, RandomKeys.take_rows([keys] * 2000)).tolist())
+    drawn = cast("list[int]", draw_rows(rows, RandomKeys.next_keys([keys] * 2000)).tolist())
     assert chi_square_p_value(drawn, shares) > 0.01
     before, after = np.array(drawn[:-1]) == 0, np.array(drawn[1:]) == 0
     assert abs(np.corrcoef(before, after)[0, 1]) < 0.08

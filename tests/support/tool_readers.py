@@ -12,57 +12,13 @@ from functools import partial
 from typing import Any
 
 from call_walks import Call
-from mlx_lm.tool_parsers import qwen3_coder
+from mlx_lm.tool_parsers import minimax_m2, qwen3_coder
+from transformers.utils.chat_parsing import parse_response
+
+from state_machines.argument_notations import JsonNotation
+from state_machines.tool_calls import FORMATS
 
 __all__ = ["READERS", "SCHEMA_READERS"]
-
-
-def _llama3(text: str) -> list[Call]:
-    value = json.loads(text.removeprefix("<|python_tag|>"))
-    assert set(value) == {"name", "parameters"}
-    return [Call(value["name"], value["parameters"])]
-
-
-def _json_fence(text: str) -> list[Call]:
-    calls = json.loads(text.removeprefix("```tool\n").removesuffix("\n```"))
-    assert all(set(call) == {"name", "arguments"} for call in calls)
-    return [Call(call["name"], call["arguments"]) for call in calls]
-
-
-def _deepseek(text: str, pattern: str) -> list[Call]:
-    inner = text.removeprefix("<｜tool▁calls▁begin｜>").removesuffix("<｜tool▁calls▁end｜>")
-    assert len(inner) == len(text) - len("<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>")
-    calls = []
-    for match in re.finditer(pattern, inner, re.DOTALL):
-        calls.append(Call(match["name"], json.loads(match["arguments"])))
-    return calls
-
-
-def _deepseek_r1(text: str) -> list[Call]:
-    return _deepseek(
-        text,
-        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>(?P<name>[^\n]*)\n"
-        "```json\n(?P<arguments>.*?)\n```<｜tool▁call▁end｜>",
-    )
-
-
-def _deepseek_v3_1(text: str) -> list[Call]:
-    return _deepseek(
-        text,
-        "<｜tool▁call▁begin｜>(?P<name>[^<]*)<｜tool▁sep｜>(?P<arguments>.*?)<｜tool▁call▁end｜>",
-    )
-
-
-def _gpt_oss(text: str) -> list[Call]:
-    match = re.fullmatch(
-        r"(?:<\|channel\|>commentary to=functions\.(?P<name>\S+) <\|constrain\|>json"
-        r"| to=functions\.(?P<header>[^<]+)<\|channel\|>commentary (?:<\|constrain\|>)?json)"
-        r"<\|message\|>(?P<arguments>.*)<\|call\|>",
-        text,
-        re.DOTALL,
-    )
-    assert match is not None
-    return [Call(match["name"] or match["header"], json.loads(match["arguments"]))]
 
 
 def _dsml(text: str, section: str, space: str = "") -> list[Call]:
@@ -83,18 +39,6 @@ def _dsml(text: str, section: str, space: str = "") -> list[Call]:
             arguments[name] = value if is_string == "true" else json.loads(value)
         calls.append(Call(call[1], arguments))
     return calls
-
-
-def _granite(text: str) -> list[Call]:
-    calls = json.loads(text.removeprefix("<|tool_call|>").removeprefix("<tool_call>"))
-    assert all(set(call) == {"name", "arguments"} for call in calls)
-    return [Call(call["name"], call["arguments"]) for call in calls]
-
-
-def _cohere(text: str) -> list[Call]:
-    calls = json.loads(text.removeprefix("<|START_ACTION|>").removesuffix("<|END_ACTION|>"))
-    assert all(set(call) == {"tool_call_id", "tool_name", "parameters"} for call in calls)
-    return [Call(call["tool_name"], call["parameters"]) for call in calls]
 
 
 def _cofl(text: str) -> tuple[dict[str, Any] | list[Any], str]:
@@ -180,14 +124,6 @@ def _olmo3(text: str) -> list[Call]:
     return calls
 
 
-def _json_list(text: str, before: str, after: str) -> list[Call]:
-    assert text.startswith(before)
-    assert text.endswith(after)
-    calls = json.loads(text[len(before) : len(text) - len(after)])
-    assert all(set(call) == {"name", "arguments"} for call in calls)
-    return [Call(call["name"], call["arguments"]) for call in calls]
-
-
 def _apertus(text: str) -> list[Call]:
     inner = text.removeprefix("<|tools_prefix|>").removesuffix("<|tools_suffix|>")
     calls = json.loads(inner)
@@ -195,46 +131,43 @@ def _apertus(text: str) -> list[Call]:
     return [Call(name, arguments) for call in calls for name, arguments in call.items()]
 
 
-def _internlm(text: str) -> list[Call]:
-    pattern = r"<\|action_start\|><\|plugin\|>\s*(.*?)<\|action_end\|>"
-    calls = [json.loads(body) for body in re.findall(pattern, text, re.DOTALL)]
-    assert all(set(call) == {"name", "parameters"} for call in calls)
-    return [Call(call["name"], call["parameters"]) for call in calls]
-
-
-def _gigachat(text: str) -> list[Call]:
-    match = re.fullmatch(
-        r"(?:<\|message_sep\|>\n\nfunction call<\|role_sep\|>\n|<\|function_call\|>)(.*)",
-        text,
-        re.DOTALL,
-    )
-    assert match is not None
-    call = json.loads(match[1])
-    return [Call(call["name"], call["arguments"])]
-
-
 def _gigachat3_5(text: str) -> list[Call]:
     return _dsml(text.replace("｜GCML｜", "｜DSML｜"), "tool_calls")
 
 
-def _hunyuan(text: str, tools: list[dict[str, Any]], sep: str) -> list[Call]:
+def _by_template(text: str, name: str) -> list[Call]:
+    """As transformers reads it by the format's response template."""
+    template = FORMATS[name].to_response_template(start_anchor="assistant")
+    found = parse_response(text, template, prefix="")["tool_calls"]
+    return [
+        Call(call["function"]["name"], call["function"]["arguments"], call.get("id"))
+        for call in found
+    ]
+
+
+def _pairs(
+    text: str,
+    tools: list[dict[str, Any]],
+    call: str,
+    pair: str = "<arg_key>(.*?)</arg_key>\\s*<arg_value>(.*?)</arg_value>",
+    reads_null: bool = False,
+    unlisted: str = "string",
+) -> list[Call]:
+    """As parsers of vLLM and SGLang read pairs of tags: by the type in the schema."""
     calls = []
-    for name, body in re.findall(
-        f"<tool_call>(.*?){sep}(?=\\s*<arg_key>|\\s*</tool_call>)(.*?)</tool_call>", text, re.DOTALL
-    ):
+    for name, body in re.findall(call, text, re.DOTALL):
         (schema,) = (
             tool["function"]["parameters"]["properties"]
             for tool in tools
             if tool["function"]["name"] == name.strip()
         )
-        pairs = re.findall(
-            r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", body, re.DOTALL
-        )
         arguments = {}
-        for key, value in pairs:
+        for key, value in re.findall(pair, body, re.DOTALL):
             arguments[key] = value
-            kind = schema.get(key, {"type": "string"})["type"]
-            if kind == ["string", "null"]:
+            kind = schema.get(key, {"type": unlisted})["type"]
+            if reads_null and value.lower() == "null":
+                arguments[key] = None
+            elif kind == ["string", "null"]:
                 arguments[key] = None if value == "null" else value
             elif kind != "string":
                 try:
@@ -244,6 +177,42 @@ def _hunyuan(text: str, tools: list[dict[str, Any]], sep: str) -> list[Call]:
                         arguments[key] = ast.literal_eval(value)
         calls.append(Call(name.strip(), arguments))
     return calls
+
+
+_GLM_CALL = "<tool_call>(.*?){sep}(?=\\s*<arg_key>|\\s*</tool_call>)(.*?)</tool_call>"
+_SPARK_CALL = _GLM_CALL.replace("{sep}", "")
+_IFM = (
+    "<ifm.tool_call>(.*?)\n(.*?)</ifm.tool_call>",
+    "<ifm.arg_key>(.*?)</ifm.arg_key>\n<ifm.arg_value>(.*?)</ifm.arg_value>",
+)
+
+
+def _ifm_typed(text: str) -> list[Call]:
+    calls = []
+    for name, body in re.findall(_IFM[0], text, re.DOTALL):
+        pattern = (
+            "<ifm.arg_key>(.*?)</ifm.arg_key>\n<ifm.arg_type>(.*?)</ifm.arg_type>\n"
+            "<ifm.arg_value>(.*?)</ifm.arg_value>\n"
+        )
+        found = re.findall(pattern, body, re.DOTALL)
+        values = {k: v if kind == "string" else json.loads(v) for k, kind, v in found}
+        calls.append(Call(name, values))
+    return calls
+
+
+_MIMO = ("<function=(.*?)>\n(.*?)</function>", "<parameter=(.*?)>(.*?)</parameter>")
+_SOLAR = (
+    r"<\|tool_call:start\|>(.*?)\n(.*?)<\|tool_call:end\|>",
+    r"<\|tool_arg:start\|>(.*?)<\|tool_arg:value\|>(.*?)<\|tool_arg:end\|>",
+)
+
+
+def _dots(text: str, tools: list[dict[str, Any]]) -> list[Call]:
+    """As mlx-lm reads the same tags of MiniMax M2."""
+    (body,) = re.findall("<dots_function_call>(.*)</dots_function_call>", text, re.DOTALL)
+    found = minimax_m2.parse_tool_call(body, tools)
+    found = found if isinstance(found, list) else [found]
+    return [Call(call["name"], call["arguments"]) for call in found]
 
 
 def _seed_oss(text: str, tools: list[dict[str, Any]]) -> list[Call]:
@@ -275,36 +244,36 @@ def _step3(text: str, tools: list[dict[str, Any]]) -> list[Call]:
 
 
 SCHEMA_READERS: Mapping[str, Callable[[str, list[dict[str, Any]]], list[Call]]] = {
-    "hunyuan3": partial(_hunyuan, sep="<tool_sep>"),
+    "hunyuan3": partial(_pairs, call=_GLM_CALL.replace("{sep}", "<tool_sep>")),
+    "hunyuan4": partial(_pairs, call=_SPARK_CALL),
     "seed_oss": _seed_oss,
     "step3": _step3,
-    "hunyuan4": partial(_hunyuan, sep=""),
+    "k2_horizon": partial(_pairs, call=_IFM[0], pair=_IFM[1]),
+    "iquest_q1": partial(
+        _pairs, call=_SPARK_CALL.replace("tool_call>", "iquest_tool_call>"), unlisted="object"
+    ),
+    "spark2_5": partial(_pairs, call=_SPARK_CALL, reads_null=True),
+    "mimo": partial(_pairs, call=_MIMO[0], pair=_MIMO[1], reads_null=True),
+    "solar_open2": partial(_pairs, call=_SOLAR[0], pair=_SOLAR[1]),
+    "dots": _dots,
 }
 """Readers that need the types of the tools' properties."""
 
 READERS: Mapping[str, Callable[[str], list[Call]]] = {
-    "llama3": _llama3,
-    "llama3_python_tag": _llama3,
-    "deepseek_r1": _deepseek_r1,
-    "deepseek_v3_1": _deepseek_v3_1,
+    **{
+        name: partial(_by_template, name=name)
+        for name, entry in FORMATS.items()
+        if isinstance(entry.notation, JsonNotation) and name != "apertus"
+    },
+    "k2_horizon_typed": _ifm_typed,
     "deepseek_v3_2": lambda text: _dsml(text, "function_calls"),
     "deepseek_v4": lambda text: _dsml(text, "tool_calls"),
     "deepseek_v4_1": lambda text: _dsml(text, " calls", " "),
-    "cohere": _cohere,
-    "cohere_text": _cohere,
     "cohere_cofl": _cohere_cofl,
-    "granite": _granite,
     "gemma3": _gemma3,
-    "gpt_oss": _gpt_oss,
-    "json_fence": _json_fence,
     "llama4": _llama4,
+    "pythonic": _llama4,
     "olmo3": _olmo3,
-    "hunyuan": partial(_json_list, before="<tool_calls>", after="</tool_calls>"),
-    "phi4_mini": partial(_json_list, before="functools", after=""),
-    "xlam": partial(_json_list, before="", after=""),
     "apertus": _apertus,
-    "internlm": _internlm,
-    "gigachat3": _gigachat,
-    "gigachat3_1": _gigachat,
     "gigachat3_5": _gigachat3_5,
 }

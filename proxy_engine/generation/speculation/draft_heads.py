@@ -173,7 +173,7 @@ class HiddenStates:
             count -= skipped
             self.start += skipped
 
-    def take(self, count: int) -> mx.array:
+    def pop_first(self, count: int) -> mx.array:
         """Remove the first states, and return them.
 
         Args:

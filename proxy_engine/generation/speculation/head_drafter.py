@@ -268,7 +268,7 @@ class HeadDrafter(ModelDrafter):
         for text, count in counts.items():
             start = text.unread.start
             tokens = text.tokens[start + 1 : start + 1 + count]
-            fed[text] = tokens, text.unread.take(count)[None]
+            fed[text] = tokens, text.unread.pop_first(count)[None]
         for text, output in self._forward(rows, fed).items():
             text.output = output
             text.processed += counts[text]
@@ -331,7 +331,7 @@ class HeadDrafter(ModelDrafter):
 
     def _read_block(self, text: _HeadText, count: int, tokens: Sequence[int]) -> HeadOutput:
         """Read states, with the tokens of a block behind them, which do not stay in the cache."""
-        states, position = text.unread.take(count)[None], text.position
+        states, position = text.unread.pop_first(count)[None], text.position
         output = self._head.read(padded_tokens([tokens]), states, text.rows.cache, position)
         text.processed += count
         return output

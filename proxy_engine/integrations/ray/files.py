@@ -255,7 +255,7 @@ class FileActor:
         extractor, path = self._extractor, self._output.unfinished(part)
         if self._output.location.is_local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        options = OutputOptions.of(path, is_resumed=True, is_typed=True)
+        options = OutputOptions(path, is_resumed=True, is_typed=True)
         rows = failed = 0
         tokens, cut_short = extractor.completion_tokens, extractor.cut_short
         with self._inputs(part) as inputs:

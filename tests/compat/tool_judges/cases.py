@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from call_walks import Call, a_walk, calls_in
+from call_walks import Call, a_walk, are_distinct, calls_in
 
 from state_machines.errors import SchemaError
 from state_machines.root import Piece, RootStateMachine
@@ -66,7 +66,7 @@ TOOLS = (
 )
 
 # Some parsers of these formats strip white space from strings.
-_STRIPPED = {"glm4_5", "glm4_7", "longcat", "minimax_m2", "minicpm5", "step3"}
+_STRIPPED = {"glm4_5", "glm4_7", "longcat", "minimax_m2", "minicpm5", "step3", "dots"}
 _STRINGS = (
     *(
         "",
@@ -128,6 +128,8 @@ def cases_of(entry: ToolFormat, count: int) -> Iterator[Case]:
         if number % 2:
             pieces = [_with_value(piece, random) for piece in pieces]
         calls = calls_in(pieces)
+        if not are_distinct(calls):
+            continue
         written += len(calls)
         schemas = {p.part.tool.name: p.part.parser_schema for p in pieces if _has_arguments(p)}
         yield Case(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,3 +136,43 @@ def test_invalid_directory_is_refused_before_the_model_is_loaded(
     command = ["extract", "--schema", str(schema), "--model", "./none"]
     assert main([*command, "--prompt-cache-directory", ""]) == 2
     assert "directory should be the name of a directory" in capsys.readouterr().err
+
+
+# Help and completion.
+
+
+def test_help_shows_ten_options_and_help_all_all(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as caught:
+            main(["extract", flag])
+        assert caught.value.code == 0
+        shown[flag] = set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", capsys.readouterr().out, re.M))
+    assert len(shown["--help"]) == 10
+    assert shown["--help"] < shown["--help-all"]
+    assert len(shown["--help-all"]) >= 40
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("proxy-engine ex", {"extract"}),
+        ("proxy-engine extract --max-", {"--max-tokens", "--max-retries"}),
+        ("proxy-engine extract --speculation ", {"auto", "off"}),
+    ],
+)
+def test_shells_complete_commands_and_options(
+    line: str, expected: set[str], tmp_path: Path
+) -> None:
+    found = tmp_path / "found"
+    completion = {
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(found),
+        "_ARGCOMPLETE_IFS": "\n",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    subprocess.run(
+        [sys.executable, "-m", "proxy_engine"], env={**os.environ, **completion}, check=False
+    )
+    assert {word.strip() for word in found.read_text().split("\n")} == expected

@@ -32,7 +32,7 @@ def template(begin: str, end: str) -> str:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (template("<TOOLCALL>[", "]</TOOLCALL>"), None),
+        (template("<OWN_CALL>[", "]</OWN_CALL>"), None),
         (template("CALL: ", ""), None),
         (template("<tool_" + "call>\n", "\n</tool_call>"), "hermes"),
         (TOOLS + "{{ messages[0].content }}", None),
@@ -49,7 +49,7 @@ def test_format_of_a_template_is_known_if_its_calls_have_the_start(
 
 
 def test_tools_of_an_unknown_template_are_described_in_plain_text(tmp_path: Path) -> None:
-    tokenizer = family_tokenizer(tmp_path, template=template("<TOOLCALL>[", "]</TOOLCALL>"))
+    tokenizer = family_tokenizer(tmp_path, template=template("<OWN_CALL>[", "]</OWN_CALL>"))
     detected = detect(tokenizer)
     style = PromptStyle(tools=[TOOL], tool_format=detected.format, native_tools=detected.is_native)
     call = {"name": "weather", "arguments": {}}
@@ -66,7 +66,7 @@ def test_tools_of_an_unknown_template_are_described_in_plain_text(tmp_path: Path
         tokenizer,
     )
     assert detected.format is FORMATS["hermes"]
-    assert "TOOLCALL" not in text
+    assert "OWN_CALL" not in text
     assert text.count("<tool_call>") == 2
 
 
@@ -74,7 +74,7 @@ def test_engine_warns_once_if_the_format_of_the_template_is_unknown(
     roomy_model: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokenizer = make_tiny_tokenizer()
-    tokenizer._tokenizer.chat_template = template("<TOOLCALL>[", "]</TOOLCALL>")
+    tokenizer._tokenizer.chat_template = template("<OWN_CALL>[", "]</OWN_CALL>")
     with InferenceEngine(roomy_model, tokenizer) as engine:
         engine.generate("Hi", max_tokens=1)
         assert "plain text" not in caplog.text

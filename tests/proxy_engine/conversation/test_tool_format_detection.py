@@ -48,6 +48,12 @@ TEMPLATES_WITHOUT_PARSER = {
     "gigachat3": "{{ 'function call' }}<|role_sep|>\n",
     "gigachat3_5": "<｜GCML｜tool_calls>",
     "cohere_cofl": "<cofl:tool_calls><cofl:tool_call id=",
+    "granite_20b": "{{ '<function_call> ' + call | tojson }}",
+    "minimax_m1": "<tool_calls>\n{}\n</tool_calls><end_of_sentence>",
+    "nemotron_nano_v2": "{{ '<TOOLCALL>[' }}",
+    "plamo3": "<|plamo:begin_tool_requests:plamo|>",
+    "k2_horizon": "<ifm|tool_calls>",
+    "dots": "<dots_function_call>",
 }
 TOKENS = {
     "kimi_k3": ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
@@ -75,6 +81,8 @@ TOKENS = {
     "gigachat3": ("<|role_sep|>\n", "<|message_sep|>\n\n"),
     "gigachat3_1": ("<|role_sep|>\n", "<|message_sep|>\n\n", "<|function_call|>"),
     "gigachat3_5": ("｜GCML｜", "<|role_sep|>\n"),
+    "jamba": ("<|bom|>", "<|eom|>", *FORMATS["jamba"].tokens),
+    "solar_open2": ("<|tool_arg:value|>", *FORMATS["solar_open2"].tokens),
 }
 
 
@@ -100,6 +108,8 @@ COHERE = {*FORMATS["cohere"].tokens, *FORMATS["cohere_text"].tokens}
         ("deepseek_v4_1", ("｜DSML｜", *DEEPSEEK), (), "'<' + dsml_token + ' calls>\n'"),
         ("cohere_text", COHERE, (), "<|START_TEXT|>x<|END_TEXT|>"),
         ("cohere", COHERE, (), "<|START_RESPONSE|>"),
+        ("openpangu", FORMATS["openpangu"].tokens, (), "[unused11]x[unused12]"),
+        ("iquest_q1", (), (), "<iquest_tool_call>f<arg_key>k</arg_key><arg_value>"),
     ],
 )
 def test_tokens_and_template_together_tell_the_format(
@@ -142,8 +152,9 @@ def test_every_format_can_be_found_or_asked_for(tmp_path: Path) -> None:
         assert format_of(tokenizer, name) is entry
         assert format_of(tokenizer, entry) is entry
     found = {*TEMPLATES, *TEMPLATES_WITHOUT_PARSER, *TOKENS, "deepseek_r1", "ernie"}
-    found |= {"deepseek_v4", "deepseek_v4_1"}
-    assert set(FORMATS) - found == {"json_fence", "llama3_python_tag"}
+    found |= {"deepseek_v4", "deepseek_v4_1", "openpangu", "iquest_q1"}
+    on_request = {name for name, entry in FORMATS.items() if "request" in entry.models}
+    assert set(FORMATS) - found == {"llama3_python_tag", *on_request}
 
 
 def test_a_format_that_is_not_known_is_refused_with_those_that_come_near(tmp_path: Path) -> None:

@@ -191,7 +191,9 @@ def test_invalid_calls_are_errors_and_other_calls_are_parsed() -> None:
     assert parsed.text == f" a {unreadable} b "
 
 
-@pytest.mark.parametrize("value", ["NaN", r'"\ud800"', "[" * 5000 + "]" * 5000, '{"a": 1, "a": 2}'])
+@pytest.mark.parametrize(
+    "value", ["NaN", r'"\ud800"', "[" * 200_000 + "]" * 200_000, '{"a": 1, "a": 2}']
+)
 def test_arguments_that_are_no_json_values_are_errors(value: str) -> None:
     tool = Tool("f", "", {"type": "object", "properties": {"x": {}}})
     text = f'<tool_call>{{"name": "f", "arguments": {{"x": {value}}}}}</tool_call>'

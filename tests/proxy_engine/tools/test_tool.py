@@ -193,7 +193,7 @@ def test_exceptions_of_a_function_propagate() -> None:
 
 
 NESTED: list[Any] = []
-for _ in range(10_000):
+for _ in range(200_000):
     NESTED = [NESTED]
 
 

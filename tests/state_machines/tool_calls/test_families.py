@@ -135,7 +135,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 # mlx-lm's parsers strip white space from the strings of these.
-STRIPPED = {"glm4_5", "glm4_7", "longcat", "minimax_m2", "minicpm5"}
+STRIPPED = {"glm4_5", "glm4_7", "longcat", "minimax_m2", "minicpm5", "dots"}
 # Readers need the meant values of MiniMax M3's elements: see `notations/test_nested.py`.
 READ = {
     name: with_trimmed_strings(entry) if name in STRIPPED else entry

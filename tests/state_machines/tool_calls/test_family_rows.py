@@ -16,6 +16,8 @@ from state_machines.tool_calls import (
     ToolSignature,
     families,
     json_families,
+    json_list_families,
+    pair_families,
     tag_families,
 )
 
@@ -28,12 +30,13 @@ WEATHER = ToolSignature(
         "additionalProperties": False,
     },
 )
+MODULES = (json_families, json_list_families, tag_families, pair_families, families)
 MOST_LINES = 12
 
 
 def rows() -> Iterator[tuple[ToolFormat, int, str]]:
     """Yield the rows that have an example, their numbers of lines, and the examples."""
-    for module in (json_families, tag_families, families):
+    for module in MODULES:
         body = ast.parse(inspect.getsource(module)).body
         for row, example in pairwise(body):
             match row, example:

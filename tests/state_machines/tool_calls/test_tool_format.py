@@ -43,7 +43,47 @@ NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 WEATHER = ToolSignature("get_weather", CITY)
 CLOCK = ToolSignature("clock", NOTHING)
 
+PLAMO = "<|plamo:begin_tool_requests:plamo|>{}<|plamo:end_tool_requests:plamo|>"
+PLAMO_CALL = (
+    "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>{}"
+    "<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json"
+    "<|plamo:msg|>{}<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
+)
+
 WRITTEN = {
+    "granite_20b": '<function_call> {"name": "get_weather", "arguments": {"city": "Oslo"}}'
+    '<function_call> {"name": "clock", "arguments": {}}',
+    "jamba": '<tool_calls>[\n    {"name": "get_weather", "arguments": {"city": "Oslo"}},\n    '
+    '{"name": "clock", "arguments": {}}\n]</tool_calls>',
+    "minimax_m1": '<tool_calls>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n'
+    '{"name": "clock", "arguments": {}}\n</tool_calls>',
+    "nemotron_nano_v2": '<TOOLCALL>[{"name": "get_weather", "arguments": {"city": "Oslo"}}, '
+    '{"name": "clock", "arguments": {}}]</TOOLCALL>',
+    "openpangu": '[unused11][{"name": "get_weather", "arguments": {"city": "Oslo"}}, '
+    '{"name": "clock", "arguments": {}}][unused12]',
+    "plamo3": PLAMO.format(
+        PLAMO_CALL.format("get_weather", '{"city": "Oslo"}') + PLAMO_CALL.format("clock", "{}")
+    ),
+    "k2_horizon_json": '<ifm|tool_calls>\n<ifm|tool_call>{"name": "get_weather", "arguments": '
+    '{"city": "Oslo"}}</ifm|tool_call>\n<ifm|tool_call>{"name": "clock", "arguments": {}}'
+    "</ifm|tool_call>\n</ifm|tool_calls>",
+    "k2_horizon": "<ifm|tool_calls>\n<ifm|tool_call>get_weather\n<ifm|arg_key>city</ifm|arg_key>\n"
+    "<ifm|arg_value>Oslo</ifm|arg_value>\n</ifm|tool_call>\n<ifm|tool_call>clock\n"
+    "</ifm|tool_call>\n</ifm|tool_calls>",
+    "k2_horizon_typed": "<ifm|tool_calls>\n<ifm|tool_call>get_weather\n<ifm|arg_key>city"
+    "</ifm|arg_key>\n<ifm|arg_type>string</ifm|arg_type>\n<ifm|arg_value>Oslo</ifm|arg_value>\n"
+    "</ifm|tool_call>\n<ifm|tool_call>clock\n</ifm|tool_call>\n</ifm|tool_calls>",
+    "iquest_q1": "<iquest_tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value>"
+    "</iquest_tool_call><iquest_tool_call>clock</iquest_tool_call>",
+    "spark2_5": "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Oslo</arg_value>"
+    "</tool_call><tool_call>clock</tool_call>",
+    "dots": '<dots_function_call>\n<invoke name="get_weather">\n<parameter name="city">Oslo'
+    '</parameter>\n</invoke>\n<invoke name="clock">\n</invoke>\n</dots_function_call>',
+    "mimo": "<tool_call>\n<function=get_weather>\n<parameter=city>Oslo</parameter>\n</function>\n"
+    "</tool_call>\n<tool_call>\n<function=clock>\n</function>\n</tool_call>",
+    "solar_open2": "<|tool_call:start|>get_weather\n<|tool_arg:start|>city<|tool_arg:value|>Oslo"
+    "<|tool_arg:end|>\n<|tool_call:end|>\n<|tool_call:start|>clock\n<|tool_call:end|>",
+    "pythonic": '[get_weather(city="Oslo"), clock()]',
     "hermes": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
     '\n<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>',
     "llama3": '{"name": "get_weather", "parameters": {"city": "Oslo"}}',
@@ -200,7 +240,16 @@ def test_docs_list_every_format() -> None:
         cells = re.split(r"(?<!\\)\|", row)
         parser = FORMATS[name].parser
         assert cells[5].strip() == ("yes" if FORMATS[name].parallel else "no")
-        assert f"`{parser}`" in cells[6] if parser else cells[6].strip() == "–"
+        readers = cells[6].strip().split(", ")
+        assert (f"M `{parser}`" in readers) is (parser is not None)
+        assert ("T" in readers) is has_response_template(FORMATS[name])
+
+
+def has_response_template(entry: ToolFormat) -> bool:
+    try:
+        return bool(entry.to_response_template(start_anchor="assistant"))
+    except CompositionError:
+        return False
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -19,11 +19,12 @@ from speculation_checks import PERSON, outcome
 
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
-from proxy_engine.generation import Batch, Drafting, HeadDrafter
+from proxy_engine.generation import Batch, Drafting
 from proxy_engine.generation.forward_pass import ForwardPass, RowStates
 from proxy_engine.generation.prefill import Prefill
 from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
+from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.models.draft_heads import (
     OWN,
     check_own_heads,
@@ -389,7 +390,7 @@ def states(*values: int) -> RowStates:
 
 def taken(unread: HiddenStates) -> list[int]:
     count = unread.end - unread.start
-    return [int(value) for value in np.array(unread.take(count))[:, 0]] if count else []
+    return [int(value) for value in np.array(unread.pop_first(count))[:, 0]] if count else []
 
 
 def test_states_of_refused_tokens_are_dropped() -> None:

@@ -30,8 +30,8 @@ from proxy_engine import (
     SpeculationOptions,
     TokenGenerated,
 )
-from proxy_engine.generation import DraftModel
 from proxy_engine.generation.speculation import model_drafter
+from proxy_engine.generation.speculation.draft_model import DraftModel
 from state_machines import RegexStateMachine
 
 ALWAYS = SpeculationOptions(prompt_lookup=False, is_adaptive=False, num_draft_tokens=4)
