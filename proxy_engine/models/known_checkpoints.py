@@ -27,7 +27,7 @@ from .cached_tokenizer import CachedTokenizer, is_equal, tokenizer_facts
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-_LAYOUT = 1
+_LAYOUT = 2
 """Part of an entry's name. A change of its content increments it."""
 
 _FACTS = "facts.json"
