@@ -164,6 +164,21 @@ class TestCsv:
             "the line is no JSO",
         ]
 
+    def test_tab_separated_values_are_rows(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in.tsv").write_bytes(b"id\ttext\n1\ta\n")
+        assert extract("in.tsv", "--prefix", "r_") == 0
+        assert json.loads(capsys.readouterr().out)["id"] == "1"
+
+    def test_field_of_a_text_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in.json").write_bytes(b'[{"body": "a"}]')
+        assert extract("in.json", "--text", "body") == 2
+        assert "--text body names a field of rows" in capsys.readouterr().err
+
+    def test_table_without_rows_is_reported(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in.csv").write_bytes(b"id,text\n")
+        assert main(["extract", "--schema", "schema.json", "in.csv"]) == 0
+        assert capsys.readouterr().err.strip() == "the input has no rows"
+
     def test_malformed_rows_fail_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
         huge = "x" * 200_000
         rows = [b"1,a", b"2", b"", b"3,b,c", b"4,\xff", f"5,{huge}".encode()]
