@@ -26,11 +26,12 @@ from state_machines.errors import has_surrogate
 from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
+from .column_types import import_arrow
 from .inputs import Content, Inputs, Item
 from .records import CHECKED_RECORDS, RecordReader
 from .remote import as_path, files_of, is_remote, local_copy
 from .rows import FileFormat, format_of, suffix_of
-from .tables import Frame, import_arrow, rows_of
+from .tables import Frame, rows_of
 
 STANDARD_INPUT = "-"
 FILE = "file"

@@ -18,6 +18,7 @@ from state_machines.errors import ProxyError
 
 from ...errors import InvalidOptionError, OutputFileError, OutputFileRefusedError
 from ...extraction.answer_format import AnswerFormat
+from ...extraction.column_types import import_arrow
 from ...extraction.inputs import Inputs
 from ...extraction.outputs import OutputOptions
 from ...extraction.records import RecordReader
@@ -25,7 +26,6 @@ from ...extraction.remote import file_system
 from ...extraction.rows import FileFormat, format_of
 from ...extraction.run import Run
 from ...extraction.sources import file_inputs, files_in, opened_inputs
-from ...extraction.tables import import_arrow
 from .actors import ActorSettings, Extractor, check_columns
 
 SETTINGS = "_settings.json"
