@@ -258,6 +258,7 @@ from .tools import (
 from .tools import (
     ToolChoice as ToolChoice,
 )
+from .tools.input_format import RegexStateMachine as RegexStateMachine
 from .tools.tool_loop import ToolRun as ToolRun
 from .transcription.options import (
     TranscriptionOptions as TranscriptionOptions,

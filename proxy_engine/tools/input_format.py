@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 import state_machines
-from state_machines import RegexStateMachine, StateMachine
+from state_machines import RegexStateMachine as RegexStateMachine
+from state_machines import StateMachine
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, GrammarError, PatternError, has_surrogate
 from state_machines.limits import LIMITS
@@ -67,8 +68,19 @@ class InputFormat:
             raise InvalidToolError("the definition of a grammar has a lone surrogate")
 
     @classmethod
-    def of(cls, grammar: str | TextFormat[str] | StateMachine | None) -> InputFormat:
-        """Return the format that a value means; a string is a grammar in Lark."""
+    def of(
+        cls,
+        grammar: str | TextFormat[str] | StateMachine | None,
+        syntax: InputSyntax | None = None,
+    ) -> InputFormat:
+        """Return the format that a value means.
+
+        Args:
+            grammar: The value. A string is a grammar in the given syntax, by default Lark.
+            syntax: The syntax of a string; no other value needs it.
+        """
+        if isinstance(grammar, str) and syntax is not None:
+            return cls(syntax, grammar)
         match grammar:
             case None:
                 return cls()
@@ -76,8 +88,8 @@ class InputFormat:
                 return cls("lark", text)
             case GBNF(grammar=text, start="root"):
                 return cls("gbnf", text)
-            case Regex(pattern=pattern, syntax=syntax):
-                return cls("regex" if syntax == "rust" else syntax, pattern)
+            case Regex(pattern=pattern, syntax=dialect):
+                return cls("regex" if dialect == "rust" else dialect, pattern)
             case TextFormat():
                 return cls("machine", grammar.machine())
             case StateMachine():

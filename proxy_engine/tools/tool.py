@@ -25,7 +25,7 @@ from ..checks import short_repr, summary
 from ..errors import InvalidToolError, ToolArgumentsError, ToolSchemaError
 from ..text_formats import TextFormat
 from ..validation import JsonValidator
-from .input_format import InputFormat
+from .input_format import InputFormat, InputSyntax
 
 # 128 is the limit of the Model Context Protocol and of Anthropic; that of OpenAI is 64.
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
@@ -79,6 +79,7 @@ class Tool:
         name: str,
         grammar: str | TextFormat[str] | StateMachine | None = None,
         *,
+        syntax: InputSyntax | None = None,
         description: str = "",
         function: Callable[[str], Any] | None = None,
     ) -> Tool:
@@ -89,7 +90,8 @@ class Tool:
         Args:
             name: The name.
             grammar: The format of the input: a ``Lark``, ``GBNF``, ``Regex`` or ``Choice``, a
-                string with a grammar in Lark, or a state machine; ``None`` for free text.
+                string with a grammar, or a state machine; ``None`` for free text.
+            syntax: The syntax of a string: ``"lark"`` (the default), ``"regex"`` or ``"gbnf"``.
             description: Text for the model. The grammar is described to it as well.
             function: Called with the input.
 
@@ -101,7 +103,7 @@ class Tool:
         '12:30'
         """
         try:
-            input_format = InputFormat.of(grammar)
+            input_format = InputFormat.of(grammar, syntax)
         except InvalidToolError as error:
             raise error.named(str(name)) from error
         return cls(name, description, function=function, input=input_format)

@@ -45,6 +45,21 @@ def test_both_forms_of_openai_are_read(definition: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("grammar", "syntax", "inside"),
+    [
+        (LARK, "lark", "set 23:59"),
+        (r"(?i)abc\d", "regex", "aBc7"),
+        ('root ::= "(" root ")" | ""', "gbnf", "(())"),
+    ],
+)
+def test_strings_have_the_named_syntax(grammar: str, syntax: Any, inside: str) -> None:
+    tool = Tool.from_grammar("t", grammar, syntax=syntax, function=len)
+    assert tool.invoke({"input": inside}) == len(inside)
+    with pytest.raises(InvalidToolError, match="no syntax 'ebnf'"):
+        Tool.from_grammar("t", grammar, syntax="ebnf")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("grammar", "inside"),
     [
         (LARK, "set 23:59"),
