@@ -167,3 +167,15 @@ def test_folders_of_tests_are_those_of_the_package(package: str) -> None:
         and not (ROOT / path.relative_to(ROOT / "tests")).with_suffix(".py").exists()
     ]
     assert missing == []
+
+
+def test_few_classes_share_a_name() -> None:
+    """Only classes of one meaning, such as the logits processors of several frameworks, do."""
+    places: dict[str, set[Path]] = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(tree_of(path)):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, set()).add(path)
+    shared = {name for name, paths in places.items() if len(paths) > 1}
+    assert len(shared) <= 10, sorted(shared)

@@ -91,6 +91,11 @@ def _extract(options: argparse.Namespace) -> int:
         return run_on_ray(options, response_format, settings, requests, engine)
     if not options.inputs and not options.image:
         options.inputs.append(STANDARD_INPUT)
+    if settings.text != "text" and input_format(options.inputs, options.format) == "text":
+        raise CommandLineError(
+            f"--text {settings.text} names a field of rows, and the input is read as texts. Name "
+            "its format: --format csv, jsonl or parquet."
+        )
     is_read = STANDARD_INPUT in options.inputs and sys.stdin is not None
     if is_read and sys.stdin.isatty() and not options.quiet:
         to_stderr("Reading from the terminal; end with Ctrl-D.")

@@ -256,6 +256,8 @@ class RecordsRun:
             raise
         if self._started is None:
             self._report_earlier("nothing left to do")
+            if not self._counts.done and not self.is_quiet:
+                _say(f"the input has no {unit}")
         self._report()
         return self._counts.failed
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from state_machines.errors import CompositionError, ProxyError
 from state_machines.tool_calls import FORMATS, Delimiters, Sign, ToolFormat, format_named
 from state_machines.tool_calls.pair_families import hunyuan_tags
+from state_machines.tool_calls.response_schema import template_of_schema
 
 from ..checks import short_repr
 from ..errors import InvalidOptionError
@@ -119,7 +120,13 @@ def _named(tokenizer: TokenizerWrapper, name: Any) -> ToolFormat:
 
 
 def _from_response_template(tokenizer: TokenizerWrapper) -> ToolFormat | None:
-    if (template := getattr(tokenizer, "response_template", None)) is None:
+    template = getattr(tokenizer, "response_template", None)
+    if template is None:
+        # transformers 5.13 and later read it no more.
+        settings: Mapping[str, Any] = getattr(tokenizer, "init_kwargs", {})
+        schema = settings.get("response_schema")
+        template = None if schema is None else template_of_schema(schema)
+    if template is None:
         return None
     # Deferred: the parser of transformers is imported for these models alone.
     from .response_templates import verified_format  # noqa: PLC0415

@@ -32,7 +32,7 @@ For an item without quotes its JSON text.
 """
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """A part of a text.
 
     Attributes:
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     text: str
 
 
-class _Item(NamedTuple):
+class _QuotedItem(NamedTuple):
     """An item of an answer.
 
     Attributes:
@@ -104,7 +104,7 @@ class ItemList:
         return cls(answers, name, schema.get("uniqueItems") is True, layout)
 
     def merge(
-        self, document: str, pieces: Sequence[Piece], results: Sequence[GenerationResult[Any]]
+        self, document: str, pieces: Sequence[TextPiece], results: Sequence[GenerationResult[Any]]
     ) -> GenerationResult[Any]:
         """Merge the answers to the pieces of a text.
 
@@ -114,7 +114,7 @@ class ItemList:
         Raises:
             OutputValidationError: A validator of the type rejects the merged answer.
         """
-        merged: list[_Item] = []
+        merged: list[_QuotedItem] = []
         known: set[_Place] = set()
         equal: set[str] = set()
         for piece, result in zip(pieces, results, strict=True):
@@ -131,7 +131,9 @@ class ItemList:
             known |= {place for place, _ in places}
         return self._result(merged, results)
 
-    def _items(self, document: str, piece: Piece, result: GenerationResult[Any]) -> Iterator[_Item]:
+    def _items(
+        self, document: str, piece: TextPiece, result: GenerationResult[Any]
+    ) -> Iterator[_QuotedItem]:
         """Yield the items of one answer; the n-th item with a quote stands at its n-th place."""
         answer = result.text
         if self.name is not None:
@@ -147,10 +149,10 @@ class ItemList:
             key = tuple((quote.pointer, quote.start) for quote in found)
             earlier = seen[key]
             seen[key] += 1
-            yield _Item(text, [_in_document(one, document, piece, earlier) for one in found])
+            yield _QuotedItem(text, [_in_document(one, document, piece, earlier) for one in found])
 
     def _result(
-        self, items: Sequence[_Item], results: Sequence[GenerationResult[Any]]
+        self, items: Sequence[_QuotedItem], results: Sequence[GenerationResult[Any]]
     ) -> GenerationResult[Any]:
         text = f"[{', '.join(item.text for item in items)}]"
         if self.name is not None:
@@ -200,7 +202,7 @@ def _refusal(reason: str) -> InvalidOptionError:
     )
 
 
-def _in_document(quote: Quotation, document: str, piece: Piece, earlier: int) -> Quotation:
+def _in_document(quote: Quotation, document: str, piece: TextPiece, earlier: int) -> Quotation:
     """Return a quote at its place in the document.
 
     Args:
@@ -226,7 +228,7 @@ def _in_document(quote: Quotation, document: str, piece: Piece, earlier: int) ->
     return replace(quote, start=start, end=start + len(words), occurrences=len(found))
 
 
-def _place(item: _Item) -> _Place:
+def _place(item: _QuotedItem) -> _Place:
     places = tuple(
         (quote.pointer, quote.start, quote.end) for quote in item.quotes if quote.source == INPUT
     )
@@ -297,7 +299,7 @@ class Chunks:
             )
         return cls(tokens, shared, ItemList.of(answers))
 
-    def divide(self, text: str, count: Count) -> list[Piece]:
+    def divide(self, text: str, count: Count) -> list[TextPiece]:
         """Return the pieces of a text, in order. Together they are the text.
 
         A piece ends behind a sentence, or behind a paragraph that ends in its last third. Only
@@ -308,12 +310,12 @@ class Chunks:
             count: Returns the number of tokens of a text.
         """
         units = list(self._units(text, count))
-        pieces: list[Piece] = []
+        pieces: list[TextPiece] = []
         first = last = 0
         while last < len(units):
             last = self._end(units, first, last)
             begin = units[first].start
-            pieces.append(Piece(begin, text[begin : units[last - 1].end]))
+            pieces.append(TextPiece(begin, text[begin : units[last - 1].end]))
             first = self._next(units, first, last)
         return pieces
 

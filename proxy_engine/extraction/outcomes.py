@@ -17,7 +17,7 @@ from ..results.parts import total_usage
 from ..results.streams import BatchRequest
 from ..runtime.extras import is_installed
 from .answer_format import AnswerFormat
-from .chunks import Chunks, Piece
+from .chunks import Chunks, TextPiece
 from .details import is_limit
 from .inputs import Content, Inputs, Item
 from .records import Instruction, write_prompt
@@ -144,7 +144,7 @@ class _Pending:
         self,
         item: Item,
         text: str = "",
-        pieces: Sequence[Piece] = (),
+        pieces: Sequence[TextPiece] = (),
         error: Exception | None = None,
     ) -> None:
         self.error = error
@@ -346,9 +346,9 @@ class Extraction:
                 for piece, prompt in enumerate(prompts):
                     yield _Request(record, piece, prompt, self._sources(contents[piece]))
 
-    def _pieces(self, engine: Engine, content: Content) -> Sequence[Piece]:
+    def _pieces(self, engine: Engine, content: Content) -> Sequence[TextPiece]:
         if self.chunks is None or content.images:
-            return [Piece(0, content.text)]
+            return [TextPiece(0, content.text)]
         encode = engine.tokenizer.encode
         return self.chunks.divide(
             content.text, lambda text: len(encode(text, add_special_tokens=False))

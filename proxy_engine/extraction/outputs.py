@@ -23,17 +23,9 @@ from .json_values import encode
 from .options import ExtractionOptions
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
-from .parquet import Parquet
 from .remote import RemoteOutput, as_path, is_remote
-from .rows import Csv, JsonLines, RowFormat, error_type, suffix_of
+from .rows import FORMATS, JsonLines, RowFormat, error_type, suffix_of
 
-FORMATS: dict[str, type[RowFormat]] = {
-    ".jsonl": JsonLines,
-    ".ndjson": JsonLines,
-    ".csv": Csv,
-    ".parquet": Parquet,
-}
-"""The formats of output files by suffix. A file without one has JSON Lines."""
 _VERSION = 1
 
 

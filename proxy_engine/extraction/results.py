@@ -11,13 +11,14 @@ from ..checks import summary
 from ..errors import EarlierRunError
 from ..results.streams import Stream
 from .answer_format import ERROR, AnswerFormat
+from .column_types import fitted
 from .details import is_limit
 from .json_values import encode, is_missing, jsonable
 from .page import PageRecord, page
 from .progress import ExtractionProgress
 from .records import RecordReader
 from .rows import error_text, unwritten
-from .tables import Frame, fitted, make_frame
+from .tables import Frame, make_frame
 
 if TYPE_CHECKING:
     from ..results.parts import CutShort, Quotation, Usage

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
 from functools import cache, partial
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import IO, Any, Literal, NoReturn, TypeAlias
 
@@ -26,11 +26,12 @@ from state_machines.errors import has_surrogate
 from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
+from .column_types import import_arrow
 from .inputs import Content, Inputs, Item
 from .records import CHECKED_RECORDS, RecordReader
 from .remote import as_path, files_of, is_remote, local_copy
-from .rows import FileFormat, format_of
-from .tables import Frame, import_arrow, rows_of
+from .rows import FileFormat, format_of, suffix_of
+from .tables import Frame, rows_of
 
 STANDARD_INPUT = "-"
 FILE = "file"
@@ -38,6 +39,8 @@ FILE = "file"
 _CHUNK = 1 << 16
 _DELIMITERS = (",", ";", "\t", "|")
 _BATCH_ROWS = 256
+# A row behind the last one. Inside of a cell, it shows that the cell is not closed.
+_END = "\0end"
 
 
 def record_inputs(records: Iterable[Any], frame: Frame | None, reader: RecordReader) -> Inputs:
@@ -144,11 +147,14 @@ def _line_items(lines: Iterable[bytes], reader: RecordReader) -> Iterator[Item]:
     for index, (number, line) in enumerate(given):
         label, key = f"line {number}", {"line": number}
         try:
-            record = json.loads(line.decode("utf-8"))
+            record = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except RecursionError:
             yield Item(index, None, label, key, {}, partial(_refuse, "it is nested too deeply"))
+        except UnicodeDecodeError:
+            yield Item(index, None, label, key, {}, partial(_refuse, "the line is not UTF-8"))
         except ValueError as error:
-            yield Item(index, None, label, key, {}, partial(_refuse, str(error)))
+            problem = f"the line is no JSON: {error}"
+            yield Item(index, None, label, key, {}, partial(_refuse, problem))
         else:
             read = partial(reader.read, record)
             yield Item(index, record, label, key, reader.repeated(record), read, record)
@@ -174,11 +180,19 @@ def csv_inputs(source: IO[bytes], reader: RecordReader, *, is_counted: bool = Fa
     # Bytes that are no UTF-8 become surrogates, so that only their rows fail.
     lines = io.TextIOWrapper(source, "utf-8-sig", errors="surrogateescape", newline="")
     header = lines.readline()
+    if has_surrogate(header):
+        raise InvalidOptionError(
+            "the header of the table is not UTF-8",
+            option="records",
+            hint="Convert the file, for instance with iconv -f UTF-16 -t UTF-8.",
+        )
     headers = {one: next(csv.reader([header], delimiter=one), []) for one in _DELIMITERS}
     content = {reader.text, reader.image}
     delimiter = next((one for one in headers if content & {*headers[one]}), ",")
     names = headers[delimiter]
-    items = _items(_csv_rows(csv.reader(lines, delimiter=delimiter), names), reader, "row")
+    items = _items(
+        _csv_rows(csv.reader(chain(lines, [_END]), delimiter=delimiter), names), reader, "row"
+    )
     return Inputs(items, "row", count=count, columns=_columns(names, reader))
 
 
@@ -188,8 +202,15 @@ def _csv_rows(
     """Yield the rows, each with the reason why it cannot be read, if any."""
     # Blank lines are no rows.
     for cells in filter(None, rows):
+        if cells == [_END]:
+            return
         problem = ""
-        if len(cells) != len(columns):
+        if _END in cells[-1]:
+            cells[-1], _, _ = cells[-1].partition(_END)
+            problem = (
+                "its last cell is not closed by a quotation mark, and has the rest of the file"
+            )
+        elif len(cells) != len(columns):
             problem = f"the row has {len(cells)} cells, and the header {len(columns)}"
         elif any(map(has_surrogate, cells)):
             problem = "the row is not UTF-8"
@@ -249,7 +270,7 @@ def input_format(paths: Sequence[str], given: InputFormat | None = None) -> Inpu
     """Return the format of inputs: the given one, else that of the suffix of the only file."""
     if given is not None or len(paths) != 1 or is_directory(paths[0]):
         return given or "text"
-    return format_of(paths[0]) or "text"
+    return format_of(paths[0]) or ("csv" if suffix_of(paths[0]) == ".tsv" else "text")
 
 
 @contextlib.contextmanager

@@ -258,12 +258,12 @@ class Constraint:
         usable = self.options.usable_tokens
         return 0 <= token_id < size and (usable is None or bool(usable[token_id]))
 
-    def advance(self, token_id: int, *, is_choice: bool) -> TextEnd | None:
+    def advance(self, token_id: int, *, has_alternatives: bool) -> TextEnd | None:
         """Advance by a token.
 
         Args:
             token_id: The token.
-            is_choice: Whether it had alternatives.
+            has_alternatives: Whether it had alternatives.
 
         Returns:
             Why the sequence ends with the token; ``None``: it does not. Between turns of one
@@ -273,7 +273,7 @@ class Constraint:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
         if self.guard is not None:
-            self._advance(self.guard, token_id, is_choice=is_choice)
+            self._advance(self.guard, token_id, has_alternatives=has_alternatives)
         self.generated += 1
         matcher, limits = self.matcher, self._limits
         if token_id in self.options.end_token_ids and (matcher is None or matcher.is_finished):
@@ -366,13 +366,13 @@ class Constraint:
         self.cut = Cut(self.written, refused, "max_seconds" if is_late else "max_tokens")
         self._follows_limit = True
 
-    def _advance(self, guard: Guard, token_id: int, *, is_choice: bool) -> None:
+    def _advance(self, guard: Guard, token_id: int, *, has_alternatives: bool) -> None:
         written = _written(guard.matcher.vocabulary.token_bytes[token_id])
         guard.advance(token_id)
         self.written += len(written)
         if self._refused is not None:
             self._compare(self._refused, written)
-        self.forced_text = b"" if is_choice else self.forced_text + written
+        self.forced_text = b"" if has_alternatives else self.forced_text + written
         if self._repetition is not None:
             self._repetition.advance(written, guard.matcher)
             if self.cut is None and self._repetition.unit is not None:

@@ -170,10 +170,10 @@ class GeneratedSequence(CachedText):
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
         if not self.constraint.has_grammar:
-            token = self._append(sampled.token_id, is_choice=True)
+            token = self._append(sampled.token_id, has_alternatives=True)
         else:
             with step_budget(ADVANCE_STEPS):
-                token = self._append(sampled.token_id, is_choice=sampled.has_alternatives)
+                token = self._append(sampled.token_id, has_alternatives=sampled.has_alternatives)
         if sampled.top is None and not sampled.vectors:
             return token
         logprobs, options = sampled.logprobs(), self.constraint.options
@@ -190,14 +190,14 @@ class GeneratedSequence(CachedText):
         if self.finished:
             return appended
         for token_id in self.constraint.forced_tokens(self.tokens):
-            appended.append(self._append(token_id, is_choice=False)._replace(is_forced=True))
+            appended.append(self._append(token_id, has_alternatives=False)._replace(is_forced=True))
             if self.finished:
                 break
         return appended
 
-    def _append(self, token_id: int, *, is_choice: bool) -> Token:
+    def _append(self, token_id: int, *, has_alternatives: bool) -> Token:
         part = self.constraint.part
-        finish_reason = self.constraint.advance(token_id, is_choice=is_choice)
+        finish_reason = self.constraint.advance(token_id, has_alternatives=has_alternatives)
         self.tokens.append(token_id)
         self.finished = finish_reason is not None
         return Token(token_id, finish_reason, part=part)
@@ -244,7 +244,7 @@ class GeneratedSequence(CachedText):
             return None
         try:
             with step_budget(ADVANCE_STEPS):
-                twin._append(token_id, is_choice=True)
+                twin._append(token_id, has_alternatives=True)
             appended = twin.advance_forced()
         except (GrammarBudgetError, TokenRejectedError):
             return None

@@ -69,7 +69,7 @@ class ProxyEngineLM(dspy.LM):  # type: ignore[misc]
         is_unnamed = model is None and engine.model_name in sys.modules
         super().__init__(
             model or engine.model_name,
-            engine=_Engine(engine),
+            engine=_ChatEngine(engine),
             async_engine=_AsyncEngine(engine),
             **{"cache": not is_unnamed, "num_retries": 0, **settings},
         )
@@ -138,7 +138,7 @@ class _Abilities:
         return self
 
 
-class _Engine(_Abilities, lm15.OpenAIChatLM):  # type: ignore[misc]
+class _ChatEngine(_Abilities, lm15.OpenAIChatLM):  # type: ignore[misc]
     def __init__(self, engine: InferenceEngine) -> None:
         super().__init__(API_KEY, _Transport(engine), BASE_URL, _COMPATIBILITY)
         self.supports_reasoning = _reasons(engine)

@@ -11,14 +11,19 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ..engine.inference_engine import InferenceEngine
+from ..results.parts import CutShort
 from ..runtime.extras import requires_extra
 
 with requires_extra("langchain", purpose="ChatProxyEngine"):
     from langchain_core.language_models import LanguageModelInput, ModelProfile
-    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+    from langchain_core.messages.tool import invalid_tool_call, tool_call_chunk
     from langchain_core.outputs import ChatGenerationChunk, ChatResult
     from langchain_core.runnables import Runnable
     from langchain_openai import ChatOpenAI
@@ -28,6 +33,8 @@ with requires_extra("langchain", purpose="ChatProxyEngine"):
 
 _PROVIDER = {"model_provider": "proxy_engine"}
 """Metadata by which LangChain reads the reasoning: it reads none of OpenAI's chat completions."""
+
+_CUT_SHORT = "a limit cut the call short"
 
 _REASONING = "reasoning_content"
 """The member of messages that has the reasoning, here and in LangChain's ``additional_kwargs``."""
@@ -93,8 +100,24 @@ class ChatProxyEngine(ChatOpenAI):
         result = super()._create_chat_result(response, generation_info)
         result.llm_output = {**(result.llm_output or {}), **_PROVIDER}
         for generation, choice in zip(result.generations, response.choices, strict=True):
+            message = generation.message
             if reasoning := getattr(choice.message, _REASONING, None):
-                generation.message.additional_kwargs[_REASONING] = reasoning
+                message.additional_kwargs[_REASONING] = reasoning
+            complete = _complete_calls(choice.model_dump())
+            if isinstance(message, AIMessage) and complete is not None:
+                cut, message.tool_calls = (
+                    message.tool_calls[complete:],
+                    message.tool_calls[:complete],
+                )
+                message.invalid_tool_calls += [
+                    invalid_tool_call(
+                        name=call["name"],
+                        args=json.dumps(call["args"]),
+                        id=call["id"],
+                        error=_CUT_SHORT,
+                    )
+                    for call in cut
+                ]
         return result
 
     def _convert_chunk_to_generation_chunk(
@@ -108,6 +131,12 @@ class ChatProxyEngine(ChatOpenAI):
         reasoning = choices and choices[0]["delta"].get(_REASONING)
         if converted is not None:
             converted.message.response_metadata.update(_PROVIDER)
+        complete = _complete_calls(choices[0]) if choices else None
+        if converted is not None and complete is not None:
+            assert isinstance(converted.message, AIMessageChunk)
+            # The arguments are then no JSON, as those of a call that another server cuts off.
+            rest = tool_call_chunk(args="}", index=complete)
+            converted.message.tool_call_chunks = [rest]
         if converted is not None and reasoning:
             converted.message.additional_kwargs[_REASONING] = reasoning
         return converted
@@ -127,6 +156,15 @@ def _profile(engine: InferenceEngine) -> ModelProfile:
     if engine.context_length is not None:
         profile["max_input_tokens"] = engine.context_length
     return profile
+
+
+def _complete_calls(choice: Mapping[str, Any]) -> int | None:
+    """Return how many calls of an answer are complete; ``None`` if a limit cut none short."""
+    cut = (choice.get("proxy_engine") or {}).get("cut_short")
+    if choice.get("finish_reason") != "length" or cut is None:
+        return None
+    found = CutShort(**cut).complete_calls(sys.maxsize)
+    return found if cut["pointer"].startswith("/tool_calls/") else None
 
 
 def _reasoning_of(message: BaseMessage) -> str:

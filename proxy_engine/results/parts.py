@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal, TypeVar
@@ -13,6 +14,8 @@ from ..checks import summary
 from ..conversation.content import ToolCall
 
 T = TypeVar("T")
+
+_CALL_POINTER = re.compile(r"/tool_calls/(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +318,13 @@ class CutShort:
 
     pointer: str
     reason: Literal["max_tokens", "max_seconds", "repetition"]
+
+    def complete_calls(self, count: int) -> int:
+        """Return how many of the first of ``count`` tool calls are complete."""
+        place = _CALL_POINTER.match(self.pointer)
+        if self.reason == "repetition":
+            return count
+        return min(int(place[1]), count) if place else 0
 
     def __str__(self) -> str:
         return f"{self.reason} at {self.pointer}" if self.pointer else self.reason

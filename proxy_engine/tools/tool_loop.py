@@ -6,7 +6,6 @@ The answers come from a function, so the loop is independent of the engine.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -281,15 +280,13 @@ _PARTS = (TextContent, JsonContent, FileContent, *_MEDIA)
 _CUT_SHORT = JsonContent(
     {"error": "The call was cut short and not run. Call again with shorter arguments."}
 )
-_CALL_POINTER = re.compile(r"/tool_calls/(\d+)")
 
 
 def _complete_calls(result: GenerationResult[Any], count: int) -> int:
     """Return how many of the calls of an answer no limit has cut short."""
     if result.finish_reason != "length" or result.cut_short is None:
         return count
-    place = _CALL_POINTER.match(result.cut_short.pointer)
-    return int(place[1]) if place else 0
+    return result.cut_short.complete_calls(count)
 
 
 def _failure(call: ToolCall, error: Exception) -> Content:

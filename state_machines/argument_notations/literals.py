@@ -39,7 +39,7 @@ from state_machines.json_schema.numbers.number_sets import NumberSet
 from state_machines.json_schema.value_sets import ANY_VALUE
 from state_machines.json_schema.value_syntax import (
     JSON_SYNTAXES,
-    QUOTE,
+    QUOTATION_MARK,
     WHITESPACE_LAYOUTS,
     MemberSyntax,
     ValueSyntax,
@@ -256,7 +256,7 @@ class _PythonSyntax(ValueSyntax):
 
     def string(self, texts: Node) -> Node:
         """Return the literals of a language of strings."""
-        return concatenation(QUOTE, encoded(texts, PYTHON_STRING, b'"'))
+        return concatenation(QUOTATION_MARK, encoded(texts, PYTHON_STRING, b'"'))
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON of a literal."""

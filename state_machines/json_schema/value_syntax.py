@@ -24,7 +24,7 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT, byte_set
 
-QUOTE = literal(b'"')
+QUOTATION_MARK = literal(b'"')
 _COLON, _COMMA = literal(b":"), literal(b",")
 _BRACKETS = literal(b"["), literal(b"]")
 _BRACES = literal(b"{"), literal(b"}")
@@ -128,7 +128,7 @@ class MemberSyntax(ItemSyntax):
             strings.
     """
 
-    name_begin: Node = QUOTE
+    name_begin: Node = QUOTATION_MARK
     any_name: Node | None = encoded(everything(ANY_CODE_POINT), JSON_STRING, b'"')
 
     def __init__(
@@ -196,7 +196,7 @@ class ValueSyntax:
 
     def string(self, texts: Node) -> Node:
         """Return the spellings, with quotes, of a language of code points."""
-        return concatenation(QUOTE, encoded(texts, JSON_STRING, b'"'))
+        return concatenation(QUOTATION_MARK, encoded(texts, JSON_STRING, b'"'))
 
     def as_json(self, text: bytes) -> str:
         """Return the JSON text of a value that is spelled ``text``."""

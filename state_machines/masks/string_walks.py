@@ -53,7 +53,7 @@ ANY_TEXT = everything(ANY_CODE_POINT)
 _MEASURED_BYTES = 8 << 20
 """Bytes of texts of strings whose tokens are measured in characters."""
 
-_BACKSLASH, _QUOTE = ord("\\"), ord('"')
+_BACKSLASH, _QUOTATION_MARK = ord("\\"), ord('"')
 
 
 class TokenLengths:
@@ -77,7 +77,7 @@ class TokenLengths:
         is_escape = trie.byte == _BACKSLASH
         for first, last in zip(trie.levels[1:], trie.levels[2:], strict=False):
             is_escape[first:last] &= ~is_escape[trie.parent[first:last]]
-        is_quote = (trie.byte == _QUOTE) & ~is_escape[trie.parent] & (trie.low < trie.end)
+        is_quote = (trie.byte == _QUOTATION_MARK) & ~is_escape[trie.parent] & (trie.low < trie.end)
         self.quotes: Ids = np.flatnonzero(is_quote).astype(np.int32)
 
     def up_to(self, count: int) -> Bits:

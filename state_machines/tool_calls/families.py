@@ -56,18 +56,6 @@ LLAMA4 = ToolFormat(
 )
 """<|python_start|>[get_weather(city="Oslo")]<|python_end|>"""
 
-# Text cannot contain the bracket, so the format is for models that are asked for it.
-PYTHONIC_LIST = ToolFormat(
-    name="pythonic",
-    models="ToolACE and Llama 3.2 that are asked for Python: on request",
-    **section(start="[", end="]"),
-    **_PYTHON,
-    between=(", ",),
-    notation=PYTHONIC,
-    is_delimited=False,
-)
-"""[get_weather(city="Oslo")]"""
-
 OLMO3 = ToolFormat(
     name="olmo3",
     models="Olmo 3",
@@ -124,7 +112,7 @@ FUNCTIONGEMMA = ToolFormat(
 )
 """<start_function_call>call:get_weather{city:<escape>Oslo<escape>}<end_function_call>"""
 
-_CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA_4, FUNCTIONGEMMA, PYTHONIC_LIST)
+_CODE_FAMILIES = (LFM2, LLAMA4, OLMO3, GEMMA_4, FUNCTIONGEMMA)
 
 # The vocabularies of Llama 3 and Gemma 3 alone show their formats, so models that have them and
 # another format in their template come first.

@@ -111,7 +111,7 @@ def _required_word(anchor: Anchor | None, ends: Collection[str]) -> str:
     return text
 
 
-class _Region(NamedTuple):
+class _TemplateRegion(NamedTuple):
     """Where an example opens the field, where the content begins and ends, and where it closes."""
 
     start: int
@@ -142,7 +142,7 @@ class _Layout:
 
     calls: CallsField
     text: str
-    regions: list[_Region]
+    regions: list[_TemplateRegion]
     spans: list[tuple[int, int]]
     notation: Notation
 
@@ -258,7 +258,7 @@ class _Layout:
         return (closing,)
 
 
-def _region(calls: CallsField, text: str, start: int) -> _Region | None:
+def _region(calls: CallsField, text: str, start: int) -> _TemplateRegion | None:
     opened = calls.opening.regex.search(text, start)
     if opened is None:
         return None
@@ -266,10 +266,12 @@ def _region(calls: CallsField, text: str, start: int) -> _Region | None:
     closing = calls.closing
     closed = closing.regex.search(text, opened.end()) if closing is not None else None
     at, end = closed.span() if closed is not None else (len(text), len(text))
-    return _Region(begin, opened.end(), at, end)
+    return _TemplateRegion(begin, opened.end(), at, end)
 
 
-def _span(notation: Notation, text: str, key: str, region: _Region) -> tuple[int, int] | None:
+def _span(
+    notation: Notation, text: str, key: str, region: _TemplateRegion
+) -> tuple[int, int] | None:
     """Return where the arguments whose first key is ``key`` begin and end."""
     at = text.find(key, region.content_start, region.content_end)
     if isinstance(notation, TaggedNotation):

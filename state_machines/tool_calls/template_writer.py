@@ -122,14 +122,10 @@ def _before_json(start: str, at: int) -> str:
 
 def _python_list(entry: ToolFormat) -> Field:
     texts = (entry.opening, entry.head, entry.foot, entry.between, entry.closing)
-    if texts == (("",), "{name}(", (")",), (", ",), "") and (entry.start, entry.end) == ("[", "]"):
-        anchors: Field = {"open_pattern": _before_json(entry.start, 0)}
-    elif texts == (("[",), "{name}(", (")",), (", ",), "]"):
-        anchors = _region([entry.start], [entry.end])
-    else:
+    if texts != (("[",), "{name}(", (")",), (", ",), "]"):
         raise _refuse(entry, "its calls in Python's syntax are no list")
     return {
-        **anchors,
+        **_region([entry.start], [entry.end]),
         "content": "python-call-list",
         "transform_each": True,
         "transform": _transform("name", "arguments"),

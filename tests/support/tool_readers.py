@@ -272,7 +272,6 @@ READERS: Mapping[str, Callable[[str], list[Call]]] = {
     "cohere_cofl": _cohere_cofl,
     "gemma3": _gemma3,
     "llama4": _llama4,
-    "pythonic": _llama4,
     "olmo3": _olmo3,
     "apertus": _apertus,
     "gigachat3_5": _gigachat3_5,

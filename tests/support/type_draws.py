@@ -32,7 +32,7 @@ _KIND_OF = {byte: kind for kind, members in _KINDS.items() for byte in members}
 
 _CLOSING = b'"}]'
 _AFTER_OPENING = (tuple(b'"}'), tuple(b'"]'))
-_QUOTE = 0x22
+_QUOTATION_MARK = 0x22
 _BACKSLASH = 0x5C
 _PREFERRED = b"0:,ntfab1"
 
@@ -163,7 +163,12 @@ def _ending(state: Node, random: Random) -> bytes:
                 assert node.nullable, f"dead end after {bytes(word)!r}"
                 return bytes(word)
             byte: int | None = None
-            if attempt and _BACKSLASH in live and _QUOTE not in live and random.random() < 0.3:
+            if (
+                attempt
+                and _BACKSLASH in live
+                and _QUOTATION_MARK not in live
+                and random.random() < 0.3
+            ):
                 # The quote of a string within a string is escaped.
                 byte = _BACKSLASH
             elif live in _AFTER_OPENING and attempt < 4:

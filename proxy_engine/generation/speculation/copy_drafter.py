@@ -60,7 +60,7 @@ _ENDS = tuple(
 """What ends a name in running text, other values, and values that contain what ends those."""
 
 _ENDS_NUMBER = b",}]) \n"
-_BACKSLASH, _LETTER, _QUOTE = 1 << ord("\\"), 1 << ord("a"), 1 << ord('"')
+_BACKSLASH, _LETTER, _QUOTATION_MARK = 1 << ord("\\"), 1 << ord("a"), 1 << ord('"')
 # JSON escapes all control characters. Raw text has them, but white space may not be its first byte.
 _CONTROL = 1 << 1
 _DIGITS = sum(1 << byte for byte in b"0123456789")
@@ -181,7 +181,7 @@ class CopyDrafter:
         if forced:
             state = state.compute_word_derivative(forced)
         value = _open_value(answer + forced, state)
-        if value is None and state.first_bytes & _QUOTE:
+        if value is None and state.first_bytes & _QUOTATION_MARK:
             # A string is the most likely value where the grammar allows others.
             forced += b'"'
         elif value is not None and value.text:

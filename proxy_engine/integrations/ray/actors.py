@@ -17,13 +17,14 @@ from state_machines.errors import ProxyError
 from ...checks import argument_names, short_repr
 from ...errors import InvalidOptionError
 from ...extraction.answer_format import AnswerFormat
+from ...extraction.column_types import answer_types
 from ...extraction.options import ExtractionOptions
 from ...extraction.outcomes import Outcome
 from ...extraction.records import RecordReader
 from ...extraction.results import ExtractionResults, record_of
 from ...extraction.run import check_requests, extraction_of
 from ...extraction.sources import record_inputs
-from ...extraction.tables import answer_types, as_frame, rows_of
+from ...extraction.tables import as_frame, rows_of
 from ...models.load_options import LoadArguments, LoadOptions
 from ...runtime import process_runtime
 

@@ -18,6 +18,7 @@ from state_machines.errors import ProxyError
 
 from ...errors import InvalidOptionError, OutputFileError, OutputFileRefusedError
 from ...extraction.answer_format import AnswerFormat
+from ...extraction.column_types import import_arrow
 from ...extraction.inputs import Inputs
 from ...extraction.outputs import OutputOptions
 from ...extraction.records import RecordReader
@@ -25,7 +26,6 @@ from ...extraction.remote import file_system
 from ...extraction.rows import FileFormat, format_of
 from ...extraction.run import Run
 from ...extraction.sources import file_inputs, files_in, opened_inputs
-from ...extraction.tables import import_arrow
 from .actors import ActorSettings, Extractor, check_columns
 
 SETTINGS = "_settings.json"
@@ -97,7 +97,7 @@ class Location(NamedTuple):
         return self.path.rpartition("/")[0] if self.system.isfile(self.path) else self.path
 
 
-class Part(NamedTuple):
+class OutputGroup(NamedTuple):
     """Files of the input that have one output file.
 
     Attributes:
@@ -117,18 +117,18 @@ class Part(NamedTuple):
         return f"part-{self.number:08d}{table}.{self.format or 'jsonl'}"
 
 
-def parts_of(files: Mapping[str, Any]) -> list[Part]:
+def parts_of(files: Mapping[str, Any]) -> list[OutputGroup]:
     """Return the parts of an input: each table, and texts and images in groups."""
     groups: list[tuple[tuple[str, ...], FileFormat | None]] = []
     texts = [name for name in files if format_of(name) is None]
     groups += [(tuple(texts[at : at + _TEXTS]), None) for at in range(0, len(texts), _TEXTS)]
     groups += [((name,), kind) for name in files if (kind := format_of(name)) is not None]
     groups.sort()
-    return [Part(number, *group) for number, group in enumerate(groups)]
+    return [OutputGroup(number, *group) for number, group in enumerate(groups)]
 
 
 def check_tables(
-    source: Location, parts: Sequence[Part], reader: RecordReader, answers: AnswerFormat
+    source: Location, parts: Sequence[OutputGroup], reader: RecordReader, answers: AnswerFormat
 ) -> None:
     """Check the columns of the Parquet files.
 
@@ -138,7 +138,7 @@ def check_tables(
     """
     arrow, parquet = import_arrow(), import_arrow("pyarrow.parquet")
 
-    def check(part: Part) -> None:
+    def check(part: OutputGroup) -> None:
         try:
             with source.system.open(f"{source.directory}/{part.files[0]}", "rb") as file:
                 check_columns(reader, answers, parquet.read_schema(file).names)
@@ -193,11 +193,11 @@ class OutputDirectory:
             raise OutputFileError(f"cannot write {shown!r}: {error}", path=shown) from error
         return set()
 
-    def unfinished(self, part: Part) -> str:
+    def unfinished(self, part: OutputGroup) -> str:
         """Return the path or URL of the file of a part until it is complete."""
         return self.location.url(f"{_UNFINISHED}/{part.name}")
 
-    def publish(self, part: Part) -> None:
+    def publish(self, part: OutputGroup) -> None:
         """Move a complete file to the directory."""
         system, path, _ = self.location
         unfinished = f"{path}/{_UNFINISHED}/{part.name}"
@@ -240,7 +240,7 @@ class FileActor:
         except ProxyError as error:
             self._error = error
 
-    def extract(self, part: Part) -> Counts | ProxyError:
+    def extract(self, part: OutputGroup) -> Counts | ProxyError:
         """Return the outcome of a part. An error of the run is returned: Ray would repeat it."""
         if self._error is not None:
             return self._error
@@ -251,7 +251,7 @@ class FileActor:
         except OSError as error:
             return OutputFileError(f"cannot extract {part.name!r}: {error}", path=part.name)
 
-    def _extract(self, part: Part) -> Counts:
+    def _extract(self, part: OutputGroup) -> Counts:
         extractor, path = self._extractor, self._output.unfinished(part)
         if self._output.location.is_local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -270,7 +270,7 @@ class FileActor:
         cut_short = extractor.cut_short - cut_short
         return Counts(rows, failed, cut_short, extractor.completion_tokens - tokens)
 
-    def _inputs(self, part: Part) -> AbstractContextManager[Inputs]:
+    def _inputs(self, part: OutputGroup) -> AbstractContextManager[Inputs]:
         source, reader = self._source, self._extractor.reader
         if part.format is not None:
             return opened_inputs([source.url(part.files[0])], reader, given=part.format)

@@ -12,7 +12,7 @@ from state_machines.errors import ProxyError
 from ...errors import EngineError, OutputFileError
 from ...runtime.extras import requires_extra
 from .actors import ActorSettings
-from .files import Counts, FileActor, Location, Part
+from .files import Counts, FileActor, Location, OutputGroup
 
 with requires_extra("ray", purpose="An extraction on Ray"):
     import ray
@@ -59,7 +59,7 @@ def run_parts(
     settings: ActorSettings,
     source: Location,
     output: Location,
-    parts: list[Part],
+    parts: list[OutputGroup],
     *,
     concurrency: int = 1,
     num_cpus: float | None = None,

@@ -78,5 +78,4 @@ PARSERS: Mapping[str, Parsers] = {
     "spark2_5": Parsers(None, "spark25"),
     "dots": Parsers("dots", "dots"),
     "mimo": Parsers("mimo", "mimo"),
-    "pythonic": Parsers("pythonic", "pythonic"),
 }

@@ -129,6 +129,56 @@ class TestCsv:
         assert engines[0].prompts[0].endswith("\n\neins, zwei")
         assert json.loads(capsys.readouterr().out)["id"] == "1"
 
+    @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n", b"\r\n"])
+    def test_cell_that_is_not_closed_is_an_error(
+        self, end: bytes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in.csv").write_bytes(b'id,text\n1,"a"\n2,"b\n3,c' + end)
+        assert extract("in.csv", "--prefix", "r_") == 1
+        first, second = map(json.loads, capsys.readouterr().out.splitlines())
+        assert "r_error" not in first
+        assert "is not closed by a quotation mark" in second["r_error"]["message"]
+
+    @pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+    def test_last_row_may_lack_a_line_break(
+        self, end: bytes, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in.csv").write_bytes(b'id,text\n1,"a\nb"\n2,c' + end)
+        assert extract("in.csv", "--prefix", "r_") == 0
+        assert [json.loads(row)["id"] for row in capsys.readouterr().out.splitlines()] == ["1", "2"]
+
+    def test_table_in_utf_16_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in.csv").write_bytes("id,text\n1,a\n".encode("utf-16"))
+        assert extract("in.csv") == 2
+        assert "the header of the table is not UTF-8" in capsys.readouterr().err
+
+    def test_lines_of_json_lines_may_begin_with_a_byte_order_mark(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in.jsonl").write_bytes(b'\xef\xbb\xbf"a"\n"\xff"\n{"b')
+        assert extract("in.jsonl") == 1
+        first, *others = map(json.loads, capsys.readouterr().out.splitlines())
+        assert "error" not in first
+        assert [each["error"]["message"][:18] for each in others] == [
+            "the line is not UT",
+            "the line is no JSO",
+        ]
+
+    def test_tab_separated_values_are_rows(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in.tsv").write_bytes(b"id\ttext\n1\ta\n")
+        assert extract("in.tsv", "--prefix", "r_") == 0
+        assert json.loads(capsys.readouterr().out)["id"] == "1"
+
+    def test_field_of_a_text_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in.json").write_bytes(b'[{"body": "a"}]')
+        assert extract("in.json", "--text", "body") == 2
+        assert "--text body names a field of rows" in capsys.readouterr().err
+
+    def test_table_without_rows_is_reported(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("in.csv").write_bytes(b"id,text\n")
+        assert main(["extract", "--schema", "schema.json", "in.csv"]) == 0
+        assert capsys.readouterr().err.strip() == "the input has no rows"
+
     def test_malformed_rows_fail_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
         huge = "x" * 200_000
         rows = [b"1,a", b"2", b"", b"3,b,c", b"4,\xff", f"5,{huge}".encode()]

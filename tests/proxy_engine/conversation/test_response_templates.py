@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from family_tokenizers import family_tokenizer
+from mlx_lm.tokenizer_utils import load as load_tokenizer
 from response_templates import DOCUMENTED, SPECIAL
 from tiny_models import make_tiny_tokenizer
 
@@ -183,3 +185,61 @@ def test_engine_says_how_it_knows_its_format(roomy_model: Any) -> None:
         assert "no text opens a call" in engine.tool_format.refused["response_template"]
     with InferenceEngine(roomy_model, tokenizer, tool_format="llama3") as engine:
         assert (engine.tool_format.source, engine.tool_format.format.name) == ("option", "llama3")
+
+
+def with_schema(directory: Path, schema: Any) -> DetectedFormat:
+    """The format of a tokenizer whose files have the predecessor of a response template."""
+    family_tokenizer(directory, SPECIAL)
+    file = directory / "tokenizer_config.json"
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**settings, "response_schema": schema}), encoding="utf-8")
+    return detect(load_tokenizer(directory))
+
+
+def test_response_schema_is_read_as_a_response_template(tmp_path: Path) -> None:
+    transform = "[*].{type: 'function', function: {name: tool_name, arguments: parameters}}"
+    calls = {
+        "type": "array",
+        "x-regex": r"<\|START_ACTION\|>(.*?)<\|END_ACTION\|>",
+        "x-parser": "json",
+        "x-parser-args": {"transform": transform},
+    }
+    thinking = {"type": "string", "x-regex": r"<\|START_THINKING\|>(.*?)<\|END_THINKING\|>"}
+    properties = {"role": {"const": "assistant"}, "thinking": thinking, "tool_calls": calls}
+    found = with_schema(tmp_path, {"type": "object", "properties": properties})
+    assert (found.source, found.refused) == ("response_template", {})
+    assert found.reasoning == Delimiters("<|START_THINKING|>", "<|END_THINKING|>")
+    call = '<|START_ACTION|>[{"tool_name": "f", "parameters": {"a": "x"}}]<|END_ACTION|>'
+    assert RootStateMachine(found.format.calls([TOOL])).matches(call)
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ([], "no properties"),
+        (
+            {"properties": {"content": {"x-regex": "(.*)"}}, "x-regex": "(?P<a>.*)"},
+            "one expression",
+        ),
+        ({"properties": {"content": {"x-regex": "a(b)(.*?)(.*?)"}}}, "not one group"),
+        ({"properties": {"tool_calls": {"x-regex": "<c>(.*?)</c>", "x-parser": "xml"}}}, "'xml'"),
+        (
+            {
+                "properties": {
+                    "tool_calls": {
+                        "x-regex": "<c>(.*?)</c>",
+                        "x-parser": "json",
+                        "x-parser-args": {"transform": "reverse(@)"},
+                    }
+                }
+            },
+            "reverse",
+        ),
+    ],
+)
+def test_response_schema_without_counterpart_is_refused_by_name(
+    schema: Any, reason: str, tmp_path: Path
+) -> None:
+    found = with_schema(tmp_path, schema)
+    assert found.source == "default"
+    assert reason in found.refused["response_template"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from proxy_engine import InferenceEngine, InvalidOptionError, QuoteFrom
 from proxy_engine.extraction.answer_format import AnswerFormat
-from proxy_engine.extraction.chunks import Chunks, ItemList, Piece
+from proxy_engine.extraction.chunks import Chunks, ItemList, TextPiece
 from proxy_engine.extraction.options import ExtractionOptions
 from proxy_engine.extraction.run import extraction_of
 from proxy_engine.results.generation import GenerationResult
@@ -35,7 +35,7 @@ def count(text: str) -> int:
     return len(re.findall(r"\w+|[^\w\s]", text))
 
 
-def divided(text: str, tokens: int, overlap: int) -> list[Piece]:
+def divided(text: str, tokens: int, overlap: int) -> list[TextPiece]:
     chunks = Chunks.of(tokens, overlap, AnswerFormat.of(Facts))
     assert chunks is not None
     return chunks.divide(text, count)
@@ -73,10 +73,12 @@ def test_pieces_overlap_and_are_the_text(
 
 
 DOCUMENT = "the art of party. an art is art. no art"
-PIECES = [Piece(0, DOCUMENT[:33]), Piece(18, DOCUMENT[18:])]
+PIECES = [TextPiece(0, DOCUMENT[:33]), TextPiece(18, DOCUMENT[18:])]
 
 
-def answer(piece: Piece, response_format: Any, value: Any, **others: Any) -> GenerationResult[Any]:
+def answer(
+    piece: TextPiece, response_format: Any, value: Any, **others: Any
+) -> GenerationResult[Any]:
     answers = AnswerFormat.of(response_format)
     text = json.dumps(value)
     validator = JsonValidator(answers.schema, sources={"input": piece.text})
@@ -121,7 +123,7 @@ def test_items_at_one_place_are_one() -> None:
 
 
 def test_quote_at_the_border_inside_a_word_has_its_places_in_the_document() -> None:
-    document, pieces = "abcabcabc", [Piece(0, "abcab"), Piece(5, "cabc")]
+    document, pieces = "abcabcabc", [TextPiece(0, "abcab"), TextPiece(5, "cabc")]
     schema = {"type": "array", "items": {"type": "string", "x-substring-of": "input"}}
     results = [answer(piece, schema, [piece.text]) for piece in pieces]
     result = ItemList.of(AnswerFormat.of(schema)).merge(document, pieces, results)

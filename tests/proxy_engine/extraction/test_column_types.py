@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from proxy_engine.extraction.answer_format import AnswerFormat
-from proxy_engine.extraction.tables import Column, answer_types, fit, make_table, schema_type
+from proxy_engine.extraction.column_types import Column, answer_types, fit, schema_type
+from proxy_engine.extraction.tables import make_table
 
 
 class Address(BaseModel):

@@ -208,3 +208,18 @@ def test_agent_repeats_a_call_that_has_a_result_only_if_it_may(
         model = ChatProxyEngine(engine, max_tokens=80, extra_body=body)
         create_agent(model, [now]).invoke({"messages": [HumanMessage("What time is it?")]})  # type: ignore[arg-type]
     assert len(times) == (2 if allowed else 1)
+
+
+def test_call_that_a_limit_cut_short_is_invalid(roomy_engine: InferenceEngine) -> None:
+    @tool
+    def note(text: str) -> str:
+        """Write a note."""
+        raise AssertionError(text)
+
+    model = ChatProxyEngine(roomy_engine, max_tokens=60, temperature=1.0, seed=2)
+    bound = model.bind_tools([note], tool_choice="any")
+    for message in (bound.invoke("Hello"), merged(bound.stream("Hello"))):  # type: ignore[arg-type]
+        assert message.response_metadata["finish_reason"] == "length"
+        assert message.tool_calls == []
+        (invalid,) = message.invalid_tool_calls
+        assert invalid["name"] == "note"

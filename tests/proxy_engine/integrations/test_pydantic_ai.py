@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from pydantic_ai import Agent, ModelRetry, NativeOutput, RunContext, ToolOutput
 from pydantic_ai import messages as ai
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.exceptions import IncompleteToolCall, ModelHTTPError, OutputTokenLimitExceeded
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import FunctionModel
@@ -275,3 +275,35 @@ def test_profile_describes_the_engine(engine: InferenceEngine) -> None:
     assert changed.context_window == 7
     assert changed.profile["supports_json_schema_output"]
     assert changed.model_id == f"proxy-engine:{engine.model_name}"
+
+
+class Letter(BaseModel):
+    text: str = Field(min_length=200)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        (Letter, OutputTokenLimitExceeded),
+        (ToolOutput(Letter), IncompleteToolCall),
+        (str, None),
+    ],
+)
+async def test_output_that_a_limit_cut_short_is_an_error(
+    engine: InferenceEngine, output: Any, error: Any, is_streamed: bool
+) -> None:
+    model = ProxyEngineModel(engine, settings={"max_tokens": 260, "temperature": 0.7, "seed": 3})
+    agent = Agent(model, output_type=output, retries=0)
+
+    async def run() -> Any:
+        if not is_streamed:
+            return (await agent.run("Write.")).output
+        async with agent.run_stream("Write.") as stream:
+            return await stream.get_output()
+
+    if error is None:
+        assert isinstance(await run(), str)
+    else:
+        with pytest.raises(error, match="cut"):
+            await run()

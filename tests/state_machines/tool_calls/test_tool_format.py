@@ -83,7 +83,6 @@ WRITTEN = {
     "</tool_call>\n<tool_call>\n<function=clock>\n</function>\n</tool_call>",
     "solar_open2": "<|tool_call:start|>get_weather\n<|tool_arg:start|>city<|tool_arg:value|>Oslo"
     "<|tool_arg:end|>\n<|tool_call:end|>\n<|tool_call:start|>clock\n<|tool_call:end|>",
-    "pythonic": '[get_weather(city="Oslo"), clock()]',
     "hermes": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
     '\n<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>',
     "llama3": '{"name": "get_weather", "parameters": {"city": "Oslo"}}',
