@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import Field
@@ -44,9 +44,9 @@ class ExtractionOptions(OptionModel):
         InvalidOptionError: An option is unknown, or has no effect without another one.
     """
 
-    text: Any = "text"
+    text: str | Callable[[Any], Any] = "text"
     """The field or column with the text."""
-    image: Any = None
+    image: str | Callable[[Any], Any] | None = None
     """The field or column with an image."""
     instruction: Any = None
     """The text that precedes that of a record in its prompt. Default: extract the properties of the

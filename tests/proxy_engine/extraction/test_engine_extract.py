@@ -254,6 +254,8 @@ def test_notebook_shows_a_bar_of_its_own(
         ({"text": "x"}, {}, InvalidOptionError, "iterable of records"),
         (3, {}, InvalidOptionError, "iterable of records"),
         (["x"], {"resume": True}, InvalidOptionError, "resume requires an output file"),
+        (["x"], {"text": 1}, InvalidOptionError, "text should be a valid string, or .*callable"),
+        (["x"], {"image": b"x.png"}, InvalidOptionError, "image should be a valid string"),
         (["x"], {"output": "x.txt"}, InvalidOptionError, "the suffix of 'x.txt'"),
         (["x"], {"temperature": -1.0}, InvalidOptionError, "temperature"),
         (["x"], {"temprature": 1.0}, InvalidOptionError, "temprature"),
