@@ -5,14 +5,12 @@ The example has two calls with known names, keys and values. What stands between
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from state_machines.tool_calls.template_calls import EXAMPLE_CALLS
+from state_machines.tool_calls.template_writer import json_values_around
 
-_DECODER = json.JSONDecoder()
 _NAME = r"(?P<name>[\w.:/-]+)"
 
 
@@ -41,7 +39,7 @@ def template_of_example(text: str) -> dict[str, Any] | None:
 
 def _json_calls(text: str, name: str, arguments: dict[str, str]) -> dict[str, Any] | None:
     start = text.rfind("{", 0, text.find(next(iter(arguments))))
-    for at, end, value in _values_around(text, start):
+    for at, end, value in json_values_around(text, start):
         call = value[0] if isinstance(value, list) and value else value
         path = _path(call, arguments)
         if path is None:
@@ -118,17 +116,6 @@ def _anchors(before: str, after: str, name: str) -> dict[str, str]:
     if has_name:
         return {"open_pattern": f"{re.escape(first)}{_NAME}{re.escape(last)}", **field}
     return {"open": before.strip(), **field} if before.strip() else field
-
-
-def _values_around(text: str, inner: int) -> Iterator[tuple[int, int, Any]]:
-    """Yield the JSON values that contain a position, from the largest on."""
-    for bracket in re.finditer(r"[\[{]", text[: inner + 1]):
-        try:
-            value, end = _DECODER.raw_decode(text, bracket.start())
-        except ValueError:
-            continue
-        if end > inner:
-            yield bracket.start(), end, value
 
 
 def _path(value: Any, target: Any) -> list[str] | None:

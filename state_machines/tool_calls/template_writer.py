@@ -76,7 +76,7 @@ def _json_calls(entry: ToolFormat) -> Field | None:
     name = "tool-name"
     before = entry.start + entry.opening[0] + entry.head.replace(_NAME, name).replace(_ID, "0")
     text = before + "{}" + entry.foot[0].replace(_ID, "0") + entry.closing + entry.end
-    at, end, value = next(_values_around(text, len(before)), (0, 0, None))
+    at, end, value = next(json_values_around(text, len(before)), (0, 0, None))
     call = value[0] if isinstance(value, list) else value
     if not isinstance(call, dict) or name not in before[at:]:
         return None
@@ -104,7 +104,7 @@ def _json_calls(entry: ToolFormat) -> Field | None:
     return {**field, **({"transform_each": True} if in_list else {"repeats": True})}
 
 
-def _values_around(text: str, inner: int) -> Iterator[tuple[int, int, Any]]:
+def json_values_around(text: str, inner: int) -> Iterator[tuple[int, int, Any]]:
     """Yield the JSON values that contain a position of a text, from the largest on."""
     for bracket in re.finditer(r"[\[{]", text[: inner + 1]):
         try:
