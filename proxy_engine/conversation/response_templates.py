@@ -82,7 +82,8 @@ def verified_format(
     difference: str | None = None
     tried = set()
     calls = [(name, arguments) for name, _, arguments in EXAMPLE_CALLS]
-    for example in (_written_calls(tokenizer, ends), write_calls(family, calls), ""):
+    examples = (_written_calls(tokenizer, ends), write_calls(family, calls))
+    for example in (*filter(None, examples), ""):
         found = compile_response_template(
             template, family, example=example, special=special, ends=ends
         )

@@ -204,7 +204,7 @@ def _tag_arguments(notation: TaggedNotation) -> dict[str, Any]:
     kinds = _any_of(map(_escape, dict.fromkeys(notation.kinds.values()))) if notation.kinds else ""
     value = "(?P<value>.*?)"
     if notation.wraps_lines:
-        value = rf"(?:\n{value}\n|{value})"
+        value = rf"\n?{value}\n?"
     before, after, end = map(
         _escape, (notation.before_name, notation.after_name, notation.after_value)
     )
