@@ -28,8 +28,8 @@ from state_machines.tool_calls import (
     ToolSignature,
     compile_response_template,
 )
+from state_machines.tool_calls.derived_templates import template_of_example
 from state_machines.tool_calls.template_compiler import REASONING_FIELDS
-from state_machines.tool_calls.template_example import template_of_example
 
 from ..runtime.cache_directory import build_once
 from .chat_template import ANSWER, QUESTION, RESULT, chat_template
