@@ -197,13 +197,20 @@ def _answer(
     native = calls.part(1)
     written = calls.as_json(native, stop) if is_free else None
     if written is not None:
-        stops = (Marker(TEXT, each) for each in stop)
-        free = Series(content, Optional(Choice(*stops, written)))
-        answer = _delimited(free, calls.format.answer)
+        last = Choice(*(Marker(TEXT, each) for each in stop), written)
+        if preamble == calls.format.answer:
+            # A single text: its JSON is a call, whether or not native calls may follow the text.
+            after = Series(*_marker(preamble.end), Optional(Series(*_marker(joint), native)))
+            free = Series(content, Choice(after, Series(last, *_marker(preamble.end))))
+            return Choice(_delimited(free, replace(preamble, end="")), native)
+        answer = _delimited(Series(content, Optional(last)), calls.format.answer)
     # Calls must follow this text, and a stop string would end the answer: it cannot have one.
     said = _delimited(_excluding(content, stop), preamble)
-    before = [said, *([Marker(TEXT, joint)] if joint else [])]
-    return Choice(answer, Series(Optional(Series(*before)), native))
+    return Choice(answer, Series(Optional(Series(said, *_marker(joint))), native))
+
+
+def _marker(text: str) -> list[Marker]:
+    return [Marker(TEXT, text)] if text else []
 
 
 def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, is_free: bool) -> Series:

@@ -1,18 +1,25 @@
 """Tool formats that are described: by a response template, or by the chat template's own calls.
 
 A response template is compiled and verified when the model is loaded: random calls, reasoning and
-content are written under its grammar, and transformers' parser has to read the same.
+content are written under its grammar, and transformers' parser has to read the same. The verdict is
+stored in the cache directory, since the import of transformers takes longer than the check.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import metadata
 from itertools import takewhile
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from state_machines.compiled_library import cache_directory
 from state_machines.errors import CompositionError
 from state_machines.root import RootStateMachine
 from state_machines.tool_calls import (
@@ -24,6 +31,7 @@ from state_machines.tool_calls import (
 from state_machines.tool_calls.template_compiler import REASONING_FIELDS
 from state_machines.tool_calls.template_example import template_of_example
 
+from ..runtime.cache_directory import build_once
 from .chat_template import ANSWER, QUESTION, RESULT, chat_template
 from .tool_text import PLAIN_FORMAT, write_calls
 
@@ -45,6 +53,10 @@ _DEFINITIONS: list[Any] = [
     {"type": "function", "function": {"name": each.name, "parameters": each.parameters}}
     for each in _TOOLS
 ]
+_CHECK = 1
+"""Part of a verdict's name. A change of the check increments it."""
+
+_VERDICT = "difference.json"
 _ALPHABETS = ("aZ09 é😀\\/\n.,:;={}[]()<>&'\"#", "aZ09 é😀.,;()&'", "aZ09")
 """Letters of random texts; later ones if a grammar admits no such text."""
 
@@ -77,7 +89,7 @@ def verified_format(
         if found in tried:
             continue
         tried.add(found)
-        wrong = _difference(template, found, has_calls="tool_calls" in template["fields"])
+        wrong = _known_difference(template, found)
         if wrong is None:
             return found
         difference = difference or wrong
@@ -133,9 +145,34 @@ def _written_calls(tokenizer: TokenizerWrapper, ends: list[str]) -> str:
     return written[start : len(written) if stop is None else stop.start()].strip()
 
 
-def _difference(
-    template: Mapping[str, Any], tool_format: ToolFormat, *, has_calls: bool
-) -> str | None:
+def _known_difference(template: Mapping[str, Any], tool_format: ToolFormat) -> str | None:
+    """Return the difference of :func:`_difference`, from the cache if it has been found before.
+
+    It depends on the template, on the format (and so on the chat template, whose texts the format
+    has), and on the versions of both libraries.
+    """
+    versions = [metadata.version(name) for name in ("transformers", "proxy-engine")]
+    settings = json.dumps([_CHECK, versions, template, repr(tool_format)], sort_keys=True)
+    name = hashlib.sha256(settings.encode()).hexdigest()[:32]
+    entry: Path | None = None
+    # Without a home directory there is no cache.
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        entry = cache_directory() / "response_templates" / name
+        known: str | None = json.loads((entry / _VERDICT).read_text(encoding="utf-8"))
+        return known
+    difference = _difference(template, tool_format)
+
+    def build(partial: Path) -> None:
+        (partial / _VERDICT).write_text(json.dumps(difference), encoding="utf-8")
+
+    # A cache that cannot be written is none.
+    with contextlib.suppress(OSError):
+        if entry is not None:
+            build_once(entry, build)
+    return difference
+
+
+def _difference(template: Mapping[str, Any], tool_format: ToolFormat) -> str | None:
     """Return how transformers misreads a random answer; ``None`` if it does not."""
     random = Random(0)
     text, message, calls = "", dict[str, str](), list[tuple[str, Any]]()
@@ -147,7 +184,7 @@ def _difference(
     if "content" in template["fields"]:
         message["content"] = _random_text(random, _ALPHABETS[0])
         text += f"{tool_format.answer.begin}{message['content']}{tool_format.answer.end}"
-    if has_calls:
+    if "tool_calls" in template["fields"]:
         calls, written = _random_calls(random, tool_format)
         text += written
     # Deferred: models without a response template do not need transformers.

@@ -25,8 +25,8 @@ from state_machines.compiled_library import cache_directory
 
 from ..errors import ModelFetchError
 from ..runtime.backends import requires_backend
+from ..runtime.cache_directory import build_once
 from ..runtime.process_runtime import OnProgress, announce
-from .cache_directory import build_once
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 """Name of the default model."""

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 
 from state_machines.compiled_library import cache_directory
 
-from .cache_directory import build_once
+from ..runtime.cache_directory import build_once
 from .cached_tokenizer import CachedTokenizer, is_equal, tokenizer_facts
 
 if TYPE_CHECKING:

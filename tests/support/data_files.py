@@ -34,7 +34,7 @@ from typing import Any
 from urllib.parse import urljoin
 from urllib.request import Request, urlopen
 
-from proxy_engine.models.cache_directory import build_once
+from proxy_engine.runtime.cache_directory import build_once
 from state_machines.compiled_library import cache_directory
 
 __all__ = [

@@ -14,7 +14,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ImageContent, TextContent
 
-from proxy_engine.models.cache_directory import build_once
+from proxy_engine.runtime.cache_directory import build_once
 from state_machines.compiled_library import cache_directory
 
 __all__ = ["PNG", "everything_server", "growing_server", "time_server"]

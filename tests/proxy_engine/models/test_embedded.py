@@ -20,7 +20,7 @@ import pytest
 from proxy_engine import ModelFetchError
 from proxy_engine.cli.main import main
 from proxy_engine.models import embedded
-from proxy_engine.models.cache_directory import build_once
+from proxy_engine.runtime.cache_directory import build_once
 from state_machines.compiled_library import cache_directory
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -91,32 +91,59 @@ def test_tokenizers_are_those_of_transformers(
         assert probes[0].describes_tools == probes[1].describes_tools
 
 
+CALLS = {
+    "open": "<tool_call>",
+    "close": "</tool_call>",
+    "repeats": True,
+    "content": "json",
+    "transform": {"type": "function", "function": "{content}"},
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "source", "reason"),
+    [
+        (None, "", ""),
+        ({"tool_calls": CALLS}, "response_template", ""),
+        ({"tool_calls": CALLS, "content": {"repeats": True}}, "", "transformers reads"),
+    ],
+)
 def test_known_model_is_loaded_without_transformers(
-    tiny_model_directory: Path, tmp_path: Path
+    fields: Any, source: str, reason: str, tiny_model_directory: Path, tmp_path: Path
 ) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model_directory, model)
+    if fields is not None:
+        settings = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))
+        settings["response_template"] = {"start_anchor": "<a>", "fields": fields}
+        (model / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     program = """
 import sys
 from proxy_engine import InferenceEngine
 with InferenceEngine(sys.argv[1], on_progress=None) as engine:
     print(repr(engine.generate("hello", max_tokens=5).text))
+print(engine.tool_format.source, engine.tool_format.refused.get("response_template"))
 print("transformers" in sys.modules)
 print(type(engine.tokenizer).__name__)
 """
     outputs = []
     for _ in range(2):
         run = subprocess.run(
-            [sys.executable, "-c", program, str(tiny_model_directory)],
+            [sys.executable, "-c", program, str(model)],
             capture_output=True,
             text=True,
             check=True,
-            env={**os.environ, "PROXY_ENGINE_CACHE": str(tmp_path)},
+            env={**os.environ, "PROXY_ENGINE_CACHE": str(tmp_path / "cache")},
         )
         assert "PyTorch" not in run.stderr
         outputs.append(run.stdout.splitlines())
-    assert [lines[0] for lines in outputs] == [outputs[0][0]] * 2
-    assert [lines[1] for lines in outputs] == ["True", "False"]
+    # The same text and tool format, and the same reason why another is not used.
+    assert outputs[1][:2] == outputs[0][:2]
+    assert source in outputs[0][1]
+    assert reason in outputs[0][1]
+    assert [lines[2] for lines in outputs] == ["True", "False"]
     # The public property is mlx-lm's tokenizer.
-    assert [lines[2] for lines in outputs] == ["TokenizerWrapper"] * 2
+    assert [lines[3] for lines in outputs] == ["TokenizerWrapper"] * 2
 
 
 def test_known_model_has_the_weights_and_configuration_of_mlx_lm(

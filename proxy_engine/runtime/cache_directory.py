@@ -1,4 +1,4 @@
-"""Directories that are built once, in the user's cache directory: converted models."""
+"""Directories that are built once, in the user's cache directory, such as converted models."""
 
 from __future__ import annotations
 
