@@ -28,7 +28,7 @@ from mlx_vlm.models.gemma4 import language as peer_language
 from mlx_vlm.speculative.mtp import _mtp_rounds
 
 from proxy_engine import GenerationResult, InferenceEngine, RawPrompt, SpeculationOptions
-from proxy_engine.generation import HeadOutput
+from proxy_engine.generation.speculation.draft_heads import HeadOutput
 from proxy_engine.models.loading import load_model
 
 WIDTH, LAYERS = 64, 4

@@ -139,7 +139,7 @@ def _run_record(
 def _run_records(
     options: argparse.Namespace, settings: ExtractionOptions, extraction: Extraction, engine: Any
 ) -> int:
-    reader = RecordReader(settings.text, "image", repeats_content=False, requires_image=False)
+    reader = RecordReader(settings.text, "image", repeats_content=False, is_command_line=True)
     is_table = format_of(settings.output or "") in ("csv", "parquet")
     is_counted = is_terminal() and not options.quiet
     with contextlib.ExitStack() as stack:

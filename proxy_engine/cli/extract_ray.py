@@ -49,7 +49,7 @@ def run_on_ray(
         raise CommandLineError("--ray requires one directory or file, and --output")
     actors = ActorSettings(
         response_format,
-        RecordReader(settings.text, "image", requires_image=False),
+        RecordReader(settings.text, "image", is_command_line=True),
         settings,
         engine_arguments(options.model, arguments),
         requests,

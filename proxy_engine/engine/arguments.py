@@ -183,10 +183,15 @@ _ARGUMENTS: dict[str, Callable[[], ListedArguments]] = {
 
 
 def with_option_signatures(engine: C) -> C:
-    """Give the methods of a class signatures that list the options in place of ``**options``."""
-    for _, method in inspect.getmembers(engine, inspect.isfunction):
+    """Give the methods of a class signatures that list the options in place of ``**options``.
+
+    Python's errors of calls show qualified names; those of inherited methods name the class, too.
+    """
+    for name, method in inspect.getmembers(engine, inspect.isfunction):
+        if not name.startswith("_"):
+            method.__qualname__ = f"{engine.__qualname__}.{name}"
         for kind in method.__annotations__.values():
-            name = str(kind).removeprefix("Unpack[").removesuffix("]")
-            if name in _ARGUMENTS:
-                list_options(method, _ARGUMENTS[name])
+            arguments = str(kind).removeprefix("Unpack[").removesuffix("]")
+            if arguments in _ARGUMENTS:
+                list_options(method, _ARGUMENTS[arguments])
     return engine

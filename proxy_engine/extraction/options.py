@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from numbers import Integral
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ..checks import OptionModel, argument_names
 from ..errors import InvalidOptionError
@@ -20,8 +21,8 @@ from .records import Instruction
 class ExtractionArguments(OptionOverrides, total=False):
     """The keyword arguments of an extraction, which ``InferenceEngine.extract`` describes."""
 
-    text: RecordField
-    image: RecordField | None
+    text: RecordField | int
+    image: RecordField | int | None
     instruction: Instruction | None
     prefix: str
     columns: Sequence[DetailColumns]
@@ -35,6 +36,15 @@ class ExtractionArguments(OptionOverrides, total=False):
     progress: Progress
 
 
+def _as_name(column: Any) -> Any:
+    """Return the name of a column as text; columns of pandas may be numbered."""
+    is_number = isinstance(column, Integral) and not isinstance(column, bool)
+    return str(column) if is_number else column
+
+
+_Column: TypeAlias = Annotated[str | Callable[[Any], Any], BeforeValidator(_as_name)]
+
+
 class ExtractionOptions(OptionModel):
     """Where the content of records is, what is extracted, and where rows are written. Immutable.
 
@@ -44,9 +54,9 @@ class ExtractionOptions(OptionModel):
         InvalidOptionError: An option is unknown, or has no effect without another one.
     """
 
-    text: str | Callable[[Any], Any] = "text"
+    text: _Column = "text"
     """The field or column with the text."""
-    image: str | Callable[[Any], Any] | None = None
+    image: _Column | None = None
     """The field or column with an image."""
     instruction: Any = None
     """The text that precedes that of a record in its prompt. Default: extract the properties of the

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from state_machines.errors import ProxyError
 
+from ..answers.compiler import STRUCTURED
 from ..errors import EngineClosedError, InvalidOptionError, OutputValidationError, PromptError
+from ..options.generation import PartOptions
 from ..options.values import MAX_COUNT
 from ..results.parts import total_usage
 from ..results.streams import BatchRequest
@@ -234,8 +236,8 @@ class Extraction:
     def more_tokens(self, engine: Engine, cut: CutShort | None, usage: Usage) -> dict[str, Any]:
         """Return options with twice the tokens for an answer that was cut short.
 
-        They are empty for other answers, and where tokens do not help: the context is full, or the
-        time is over.
+        They are empty for other answers, and where tokens do not help: the context is full, the
+        time is over, or the limit is that of the part, in ``parts``.
 
         Args:
             engine: The engine.
@@ -248,6 +250,10 @@ class Extraction:
         limit, context = options.max_tokens, engine.context_length
         prompt_tokens = usage.prompt_tokens // (1 + usage.retries)
         if limit is None or (context is not None and prompt_tokens + limit >= context):
+            return {}
+        part = options.parts.get(STRUCTURED, PartOptions()).max_tokens
+        reasoning_tokens = usage.reasoning_tokens // (1 + usage.retries)
+        if part is not None and part <= limit - reasoning_tokens:
             return {}
         return {"max_tokens": min(2 * limit, MAX_COUNT)}
 

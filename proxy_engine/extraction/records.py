@@ -51,18 +51,19 @@ class RecordReader:
         image: The field with an image, or a list of images; ``None`` without images.
         directory: The directory that paths of images are relative to, or its URL.
         repeats_content: Whether output rows have the text and the images, too.
-        requires_image: Whether a table must have the column of images.
+        is_command_line: Whether records are those of the command line: hints name its flags, and a
+            table may lack the column of images.
     """
 
     text: Field = "text"
     image: Field | None = None
     directory: Path | str = Path()
     repeats_content: bool = True
-    requires_image: bool = True
+    is_command_line: bool = False
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise ``InvalidOptionError`` if a table lacks the column of the text or the images."""
-        if self.requires_image:
+        if not self.is_command_line:
             self._check_names(columns, "image", self.image)
         # A table with images may have no texts.
         if self.text != "text" or not (callable(self.image) or self.image in columns):
@@ -74,7 +75,7 @@ class RecordReader:
             raise InvalidOptionError(
                 f"the table has no column {field!r}; its columns: {shown}",
                 option=role,
-                hint=f"Name the column with {role}=.",
+                hint=self._hint("column", role),
             )
 
     def check_records(self, records: Iterable[Any]) -> None:
@@ -93,7 +94,7 @@ class RecordReader:
         raise InvalidOptionError(
             f"the records have no field {self.text!r}; their fields: {shown}",
             option="text",
-            hint="Name the field with text=.",
+            hint=self._hint("field", "text"),
         )
 
     def fields(self, record: Any) -> Mapping[str, Any]:
@@ -196,6 +197,10 @@ class RecordReader:
         if field in fields:
             return fields[field]
         if not fields and not isinstance(record, Mapping):
+            if self.is_command_line:
+                raise RecordError(
+                    f"a line should be an object or a string, not {short_repr(record)}"
+                )
             raise RecordError(
                 "a record should be a string, a mapping, a dataclass or a pydantic object, "
                 f"not {short_repr(record)}",
@@ -206,9 +211,12 @@ class RecordReader:
             raise RecordError(
                 f"the record has no field {field!r}; its fields: {shown}",
                 field=field,
-                hint=f"Name the field with {role}=.",
+                hint=self._hint("field", role),
             )
         return None
+
+    def _hint(self, noun: str, role: str) -> str:
+        return f"Name the {noun} with {f'--{role}' if self.is_command_line else f'{role}='}."
 
 
 def _is_invisible(character: str) -> bool:

@@ -76,7 +76,7 @@ class RowFormat(ABC):
                 raise RecordError(
                     f"the field {name!r} has the name of a column of the output",
                     field=name,
-                    hint="Give the result's columns other names with prefix=.",
+                    hint="Give the result's columns another prefix.",
                 )
 
     def continue_after(self, lines: Iterator[str]) -> None:  # noqa: B027 - JSON Lines need nothing

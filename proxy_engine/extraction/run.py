@@ -34,6 +34,8 @@ from .rows import JsonLines, RowFormat
 from .sources import opened_inputs, record_inputs
 from .tables import Frame, as_frame
 
+_SHOWN_TEXT = 60
+
 
 def extract(
     engine: Engine,
@@ -257,8 +259,18 @@ def check_records(records: Any, frame: Frame | None, reader: RecordReader) -> No
         raise InvalidOptionError(
             f"records should be an iterable of records, not {short_repr(records)}",
             option="records",
-            hint="Put a single one into a list, or give the pathlib.Path of a file.",
+            hint=_records_hint(records),
         )
     elif isinstance(records, Sequence):
         # Records of an iterator fail alone.
         reader.check_records(records[:CHECKED_RECORDS])
+
+
+def _records_hint(records: Any) -> str:
+    """Return the argument to write in place of a single record, a path or a dict of columns."""
+    if isinstance(records, str):
+        shown = repr(records) if len(records) < _SHOWN_TEXT else "records"
+        return f"Write pathlib.Path({shown}) for a file, and [{shown}] for a text."
+    if isinstance(records, Mapping) and any(map(is_iterable, records.values())):
+        return "Write pandas.DataFrame(records) for columns, and [records] for a single record."
+    return "Put a single record into a list."

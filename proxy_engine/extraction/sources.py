@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import io
@@ -76,6 +77,15 @@ def _valid(records: Iterable[Any]) -> Iterator[tuple[Any, str]]:
 
 def _refuse(problem: str) -> NoReturn:
     raise RecordError(problem)
+
+
+def _conversion(content: bytes) -> str:
+    """Return the hint for a text that is not UTF-8; empty for bytes that are no text."""
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if b"\0" in content and not is_utf16:
+        return ""
+    encoding = "UTF-16" if is_utf16 else "LATIN1"
+    return f"Convert the file, for instance with iconv -f {encoding} -t UTF-8."
 
 
 class _Lines:
@@ -151,9 +161,16 @@ def _line_items(lines: Iterable[bytes], reader: RecordReader) -> Iterator[Item]:
         except RecursionError:
             yield Item(index, None, label, key, {}, partial(_refuse, "it is nested too deeply"))
         except UnicodeDecodeError:
-            yield Item(index, None, label, key, {}, partial(_refuse, "the line is not UTF-8"))
-        except ValueError as error:
-            problem = f"the line is no JSON: {error}"
+            problem = f"the line is not UTF-8. {_conversion(line)}".rstrip()
+            yield Item(index, None, label, key, {}, partial(_refuse, problem))
+        except json.JSONDecodeError as error:
+            # Python's message names a line, which is not that of the file.
+            reason = f"{error.msg[:1].lower()}{error.msg[1:]}"
+            problem = f"the line is not JSON: {reason} at column {error.colno}"
+            yield Item(index, None, label, key, {}, partial(_refuse, problem))
+        except ValueError:
+            # Python's limit on conversions.
+            problem = "the line has an integer of more than 4,300 digits"
             yield Item(index, None, label, key, {}, partial(_refuse, problem))
         else:
             read = partial(reader.read, record)
@@ -184,7 +201,7 @@ def csv_inputs(source: IO[bytes], reader: RecordReader, *, is_counted: bool = Fa
         raise InvalidOptionError(
             "the header of the table is not UTF-8",
             option="records",
-            hint="Convert the file, for instance with iconv -f UTF-16 -t UTF-8.",
+            hint=_conversion(header.encode("utf-8", "surrogateescape")),
         )
     headers = {one: next(csv.reader([header], delimiter=one), []) for one in _DELIMITERS}
     content = {reader.text, reader.image}
@@ -213,7 +230,8 @@ def _csv_rows(
         elif len(cells) != len(columns):
             problem = f"the row has {len(cells)} cells, and the header {len(columns)}"
         elif any(map(has_surrogate, cells)):
-            problem = "the row is not UTF-8"
+            row = "".join(cells).encode("utf-8", "surrogateescape")
+            problem = f"the row is not UTF-8. {_conversion(row)}".rstrip()
         # Shorter rows lack the last cells.
         given = [cell or None for cell in cells[: len(columns)]]
         given += [None] * (len(columns) - len(given))
@@ -453,8 +471,8 @@ def content_of(content: bytes) -> Content:
     """
     try:
         text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        text, reason = "", str(error)
+    except UnicodeDecodeError:
+        text = ""
     # Some formats begin with letters, and so can a text. Only the formats have null bytes.
     is_text = bool(text) and "\0" not in text
     if not is_text and image_format(content) is not None:
@@ -463,7 +481,7 @@ def content_of(content: bytes) -> Content:
         other = other_format(content)
         if other is not None:
             raise RecordError(f"{other} is not supported; an input is UTF-8, {READABLE}")
-        raise RecordError(f"neither an image nor UTF-8: {reason}")
+        raise RecordError("neither an image nor UTF-8", hint=_conversion(content))
     if not text.strip():
         raise RecordError("the text is empty")
     return Content(text)

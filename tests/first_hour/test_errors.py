@@ -217,7 +217,7 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda e: e.generate_batch([BatchRequest("x", options={"temp": 1})]),  # type: ignore[typeddict-unknown-key]
         "Did you mean 'temperature'. Look",
     ),
-    "one record": (lambda e: e.extract("x", Person), "into a list"),
+    "one record": (lambda e: e.extract("x", Person), r"\['x'\] for a text"),
     "no format": (lambda e: e.extract(["x"], None), "needs a response format"),
     "format": (lambda e: e.extract(["x"], "json"), "json_object"),
     "field": (lambda e: e.extract([{"a": "x"}], Person), "'text'.*fields: 'a'"),
@@ -259,6 +259,12 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_wrong_call(tiny_engine: InferenceEngine, name: str) -> None:
     call, words = CALLS[name]
     _check(lambda: call(tiny_engine), words)
+
+
+def test_missing_argument_names_the_method_that_was_called(tiny_engine: InferenceEngine) -> None:
+    for method in ("generate", "stream", "run_tools", "generate_batch", "extract"):
+        with pytest.raises(TypeError, match=rf"^InferenceEngine\.{method}\(\) missing"):
+            getattr(tiny_engine, method)()
 
 
 COMMANDS: dict[str, tuple[list[str], str]] = {

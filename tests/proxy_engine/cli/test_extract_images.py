@@ -140,7 +140,14 @@ class TestOneRecord:
         ("content", "message"),
         [
             (b"%PDF-1.7 \xff", "'in': PDF is not supported"),
-            (b"\xff\xfe\x00", "'in': neither an image nor UTF-8"),
+            (
+                b"\xff\xfe\x00",
+                "'in': neither an image nor UTF-8. Convert the file, for instance with iconv -f UTF-16",
+            ),
+            (
+                b"\xfc",
+                "'in': neither an image nor UTF-8. Convert the file, for instance with iconv -f LATIN1",
+            ),
             (b"", "'in': the text is empty"),
             (b" \n", "'in': the text is empty"),
         ],

@@ -74,6 +74,26 @@ class TestOneRun:
         assert "proxy-engine: line 25: the text is empty" in err
         assert engines[0].is_closed
 
+    @pytest.mark.usefixtures("engines")
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            (b"{bad", "the line is not JSON: expecting property name .* at column 2"),
+            (b"9" * 5_000, "the line has an integer of more than 4,300 digits"),
+            (b'"\xff"', "the line is not UTF-8. Convert the file, .*"),
+            (b"[1]", r"a line should be an object or a string, not \[1\]"),
+            (b'{"x": 1}', "the record has no field 'body'; its fields: 'x'. .* with --text."),
+            (b'{"x": 1, "image": 2}', "an image should be .*, not 2"),
+        ],
+    )
+    def test_errors_of_lines_name_flags_and_no_arguments_of_python(
+        self, line: bytes, message: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in").write_bytes(b'{"body": "x"}\n' + line)
+        assert extract("in", "--text", "body") == 1
+        error = json.loads(capsys.readouterr().out.splitlines()[1])["error"]["message"]
+        assert re.fullmatch(message, error)
+
     def test_answers_that_a_limit_cut_short_are_tried_again_and_counted(
         self, engines: list[StandInEngine], capsys: pytest.CaptureFixture[str]
     ) -> None:

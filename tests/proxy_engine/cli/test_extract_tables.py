@@ -147,10 +147,15 @@ class TestCsv:
         assert extract("in.csv", "--prefix", "r_") == 0
         assert [json.loads(row)["id"] for row in capsys.readouterr().out.splitlines()] == ["1", "2"]
 
-    def test_table_in_utf_16_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
-        Path("in.csv").write_bytes("id,text\n1,a\n".encode("utf-16"))
+    @pytest.mark.parametrize("encoding", ["UTF-16", "LATIN1"])
+    def test_table_that_is_not_utf_8_is_refused(
+        self, encoding: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        Path("in.csv").write_bytes("id,text,é\n1,a,b\n".encode(encoding))
         assert extract("in.csv") == 2
-        assert "the header of the table is not UTF-8" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert "the header of the table is not UTF-8" in error
+        assert f"iconv -f {encoding} -t UTF-8" in error
 
     def test_lines_of_json_lines_may_begin_with_a_byte_order_mark(
         self, capsys: pytest.CaptureFixture[str]
@@ -161,7 +166,7 @@ class TestCsv:
         assert "error" not in first
         assert [each["error"]["message"][:18] for each in others] == [
             "the line is not UT",
-            "the line is no JSO",
+            "the line is not JS",
         ]
 
     def test_tab_separated_values_are_rows(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,7 +196,7 @@ class TestCsv:
             None,
             "the row has 1 cells, and the header 2",
             "the row has 3 cells, and the header 2",
-            "the row is not UTF-8",
+            "the row is not UTF-8. Convert the file, for instance with iconv -f LATIN1 -t UTF-8.",
             None,
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from proxy_engine import (
     ExtractionResults,
     GenerationOptions,
     InferenceEngine,
+    PartOptions,
 )
 from proxy_engine.errors import OutputValidationError, PromptError, RecordError
 from proxy_engine.extraction.answer_format import AnswerFormat
@@ -120,6 +122,12 @@ def test_context_is_the_limit_unless_one_is_given(tiny_tokenizer: TokenizerWrapp
     assert extraction.more_tokens(engine, None, usage) == {}
     assert extraction.more_tokens(engine, CutShort("", "max_seconds"), usage) == {}
     assert extraction.more_tokens(engine, CutShort("", "repetition"), usage) == {}
+    # The part's own limit stays.
+    limited = replace(extraction, options={"parts": {"structured": PartOptions(max_tokens=50)}})
+    assert limited.more_tokens(engine, cut, usage) == {}
+    assert limited.more_tokens(engine, cut, replace(usage, reasoning_tokens=20)) == {
+        "max_tokens": 100
+    }
     # The prompt and the limit fill the context already.
     engine.context_length = usage.prompt_tokens + 50
     assert extraction.more_tokens(engine, cut, usage) == {}

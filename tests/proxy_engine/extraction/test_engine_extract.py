@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+import pandas
 import pydantic
 import pytest
 
@@ -254,7 +255,12 @@ def test_notebook_shows_a_bar_of_its_own(
         ({"text": "x"}, {}, InvalidOptionError, "iterable of records"),
         (3, {}, InvalidOptionError, "iterable of records"),
         (["x"], {"resume": True}, InvalidOptionError, "resume requires an output file"),
-        (["x"], {"text": 1}, InvalidOptionError, "text should be a valid string, or .*callable"),
+        (["x"], {"text": 1.5}, InvalidOptionError, "text should be a valid string, or .*callable"),
+        ("in.csv", {}, InvalidOptionError, r"Write pathlib.Path\('in.csv'\) .* \['in.csv'\]"),
+        ("x" * 99, {}, InvalidOptionError, r"Write pathlib.Path\(records\) .* \[records\]"),
+        ({"text": ["x"]}, {}, InvalidOptionError, r"pandas.DataFrame\(records\) for columns"),
+        ({"text": "x"}, {}, InvalidOptionError, "Put a single record into a list"),
+        (pandas.DataFrame([[1, "x"]]), {"text": 2}, InvalidOptionError, "no column '2'"),
         (["x"], {"image": b"x.png"}, InvalidOptionError, "image should be a valid string"),
         (["x"], {"output": "x.txt"}, InvalidOptionError, "the suffix of 'x.txt'"),
         (["x"], {"temperature": -1.0}, InvalidOptionError, "temperature"),
@@ -296,6 +302,13 @@ def test_wrong_arguments_are_refused_before_the_model_runs(
     with pytest.raises(error, match=message):
         tiny_engine.extract(records, Pet, **{**OPTIONS, **arguments})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numbered_columns_have_the_texts(tiny_engine: InferenceEngine) -> None:
+    frame = pandas.DataFrame([[1, "x"]])
+    for records in (frame, [{0: 1, 1: "x"}]):
+        for column in (1, frame.columns[1], "1"):
+            assert not tiny_engine.extract(records, Pet, text=column, **OPTIONS).errors
 
 
 @pytest.mark.parametrize("response_format", [None, {"type": "text"}, 3])

@@ -172,7 +172,7 @@ def test_files_of_a_remote_directory_are_records(tiny_engine: InferenceEngine, m
 
 
 def test_text_that_is_no_url_is_no_file(tiny_engine: InferenceEngine) -> None:
-    with pytest.raises(InvalidOptionError, match="Put a single one into a list"):
+    with pytest.raises(InvalidOptionError, match=r"for a file, and .* for a text"):
         tiny_engine.extract("one text", Pet, **OPTIONS)
     with pytest.raises(InvalidOptionError, match=r"cannot read '/nowhere/x\.csv'"):
         tiny_engine.extract(Path("/nowhere/x.csv"), Pet, **OPTIONS)

@@ -24,7 +24,6 @@ from proxy_engine import (
     UnsupportedArchitectureError,
 )
 from proxy_engine.checks import argument_names
-from proxy_engine.conversation.tool_format_detection import format_of
 from proxy_engine.models import tokenizer
 from proxy_engine.models.load_options import LoadArguments, LoadOptions
 from proxy_engine.models.loading import load_model
@@ -168,7 +167,7 @@ def test_chat_template_replaces_the_tokenizers(
         with InferenceEngine(*arguments, **options) as engine:
             assert shown(engine) == "[user] x\n"
             # The tool format and the prompt of a request follow from it as well.
-            assert format_of(engine.tokenizer).name == "hermes"
+            assert engine.tool_format.format.name == "hermes"
             assert engine.tokenizer.tool_call_start == "<tool_call>"
             assert engine.generate("ab", max_tokens=1).usage.prompt_tokens == len(
                 engine.tokenizer.encode("[user] ab\n[assistant] ")
