@@ -88,7 +88,7 @@ def _json_calls(entry: ToolFormat) -> Field | None:
     if not in_list and entry.wraps == "all":
         return None
     prefix = "" if in_list else "content."
-    paths = (prefix + keys[json.dumps(member)] for member in (name, {}))
+    paths = (prefix + keys[written] for written in (json.dumps(name), "{}"))
     starts = [other.start for other in (entry, *entry.also)]
     # White space around JSON is JSON's, and strings contain no end marker.
     close = text[end:] if text[end:].strip() not in entry.avoided else text[end:].strip()
