@@ -113,7 +113,7 @@ _RAY: dict[str, Flag] = {
     },
     "input": {
         "metavar": "DIR",
-        "help": "directory or file, or its URI such as s3://bucket/directory; the same as FILE",
+        "help": "directory or file, or its URL such as s3://bucket/directory; the same as FILE",
     },
     "concurrency": {
         "type": int,

@@ -68,11 +68,13 @@ class Applications:
 
         Args:
             records: Strings, mappings, dataclasses, pydantic objects or named tuples in a list or
-                another iterable; a data frame of pandas or polars, a table of pyarrow, or a dataset
-                of Hugging Face, with a record in each row. Or a ``pathlib.Path`` or a URL of a file
-                of JSON Lines, CSV or Parquet, or of texts and images.
+                another iterable; a data frame of pandas, polars or another library that narwhals
+                reads, a table of pyarrow, or a dataset of Hugging Face, with a record in each row;
+                a ``pathlib.Path`` or a URL of a file of JSON Lines, CSV or Parquet, or of texts and
+                images.
             response_format: As in :meth:`generate`, except free text and compositions.
-            text: The field or column with the text, or a function of the record.
+            text: The field or column with the text, or a function of the record. An integer is the
+                name of a column, as in a frame that was read without a header.
             image: The field or column with an image, or a function of the record: a path, a URL,
                 bytes, an image of Pillow, or a list of these. A record with an image needs no text.
             instruction: The text that precedes that of a record in its prompt, or a function of the
@@ -81,9 +83,9 @@ class Applications:
             prefix: Text before the names of the result's columns, where the records have fields of
                 the same names.
             columns: Columns of frames and output files about the answers: ``"cut_short"``, the
-                default (``cut_short``, why an answer ended early, and ``cut_short_at``, the JSON
-                Pointer of the value; rows of JSON Lines have them only then), ``"tokens"``
-                (``prompt_tokens`` and ``completion_tokens``) and ``"confidence"``
+                default (``cut_short``, the limit that cut the answer short, and ``cut_short_at``,
+                the JSON Pointer of the value; in JSON Lines only in rows of such answers),
+                ``"tokens"`` (``prompt_tokens`` and ``completion_tokens``) and ``"confidence"``
                 (``<property>_confidence`` for each property; the options ``exact_choices`` and
                 ``confidence`` are then on by default). ``confidence=True`` adds the last one.
             retry_cut_short: Whether a record whose answer ``max_tokens`` cuts short is tried once

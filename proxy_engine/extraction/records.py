@@ -37,7 +37,7 @@ CHECKED_RECORDS = 100
 """Records of a list or a file that are checked before the model runs."""
 
 
-def is_url(source: str) -> bool:
+def is_image_url(source: str) -> bool:
     """Whether ``source`` names an image by its URL, not by its path."""
     return source.lower().startswith(_URL_SCHEMES)
 
@@ -163,7 +163,7 @@ class RecordReader:
 
     def _image(self, value: Any) -> ImageContent:
         match value:
-            case str() if is_url(value):
+            case str() if is_image_url(value):
                 return ImageContent(url=value)
             # As `datasets` has images that are not decoded.
             case {"bytes": bytes(data)} | (bytes() as data):

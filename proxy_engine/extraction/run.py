@@ -50,7 +50,7 @@ def extract(
         records: As in ``InferenceEngine.extract``, as are the other arguments.
         response_format: The response format.
     """
-    run = _RecordsRun.of(engine, records, response_format, arguments)
+    run = _PreparedRun.of(engine, records, response_format, arguments)
     with ExtractionStream(run.records()) as stream:
         answers = run.run.extraction.answers
         return ExtractionResults(stream, answers=answers, reader=run.reader, frame=run.frame)
@@ -63,7 +63,7 @@ def iter_extract(
     **arguments: Unpack[ExtractionArguments],
 ) -> ExtractionStream[Any]:
     """:func:`extract` as a stream: ``InferenceEngine.iter_extract`` as a function."""
-    return ExtractionStream(_RecordsRun.of(engine, records, response_format, arguments).records())
+    return ExtractionStream(_PreparedRun.of(engine, records, response_format, arguments).records())
 
 
 def extraction_of(
@@ -196,7 +196,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class _RecordsRun:
+class _PreparedRun:
     """A run for Python, which has not begun.
 
     Attributes:
@@ -216,7 +216,7 @@ class _RecordsRun:
     @classmethod
     def of(
         cls, engine: Engine, records: Any, response_format: Any, arguments: Mapping[str, Any]
-    ) -> _RecordsRun:
+    ) -> _PreparedRun:
         """Check all arguments; the model does not run before."""
         options, requests = ExtractionOptions.split(arguments)
         reader = RecordReader(options.text, options.image)

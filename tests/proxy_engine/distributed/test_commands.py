@@ -39,7 +39,7 @@ def test_distributed_requires_a_launcher(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(InvalidOptionError, match="no launcher") as raised:
         InferenceEngine(distributed=True)
     assert raised.value.option == "distributed"
-    assert main(["extract", "--distributed", "--schema", "missing.json"]) == 1
+    assert main(["extract", "--distributed", "--schema", "missing.json"]) == 2
     assert "mlx.launch" in capsys.readouterr().err
 
 

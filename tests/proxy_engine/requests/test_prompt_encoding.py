@@ -21,6 +21,7 @@ from proxy_engine import (
     MediaOptions,
     TextContent,
 )
+from proxy_engine.media import images
 from proxy_engine.requests import prompt_encoding
 
 GREEDY: Any = {"temperature": 0.0, "max_tokens": 8}
@@ -146,8 +147,8 @@ def test_cancelled_request_decodes_no_more_images(
         cancelled.set()
         return original(*arguments)
 
-    original = prompt_encoding.load_image
-    monkeypatch.setattr(prompt_encoding, "load_image", load_image)
+    original = images.load_image
+    monkeypatch.setattr(images, "load_image", load_image)
     with pytest.raises(prompt_encoding.RequestCancelledError):
         engine._core.preparation.request([user(image(1), image(2), image(3))], None, {}, cancelled)
     assert len(decoded) == 1
@@ -163,8 +164,8 @@ def test_texts_do_not_wait_for_images_that_are_decoded(
         assert ends.wait(20)
         return original(*arguments)
 
-    original = prompt_encoding.load_image
-    monkeypatch.setattr(prompt_encoding, "load_image", load_image)
+    original = images.load_image
+    monkeypatch.setattr(images, "load_image", load_image)
     results: list[Any] = []
     prompt = [user(image(1), "?")]
     thread = threading.Thread(target=lambda: results.append(engine.generate(prompt, **GREEDY)))

@@ -12,6 +12,8 @@ import pytest
 from proxy_engine import MissingExtraError
 from proxy_engine.runtime.backends import installed_backends, requires_backend
 
+ROOT = Path(__file__).parents[3]
+
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="MLX has backends on Linux only")
 
 
@@ -99,11 +101,11 @@ for name in proxy_engine.__all__:
         getattr(proxy_engine, name)
     except proxy_engine.MissingExtraError:
         print(name)
-assert main(["fetch-model"]) == 1
+assert main(["extract", "--schema", "examples/person.json", "examples/person.txt"]) == 1
 assert main(["extract", "--schema", "absent.json", "absent.txt"]) == 2
 """
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert result.stdout.split() == ["InferenceEngine", "generate_step"]
     assert "proxy-engine[cpu]" in result.stderr
