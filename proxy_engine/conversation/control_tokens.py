@@ -21,7 +21,6 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, normalizers
 
 from ..errors import PromptError, PromptTooLongError
-from .tool_format_detection import template_text
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -315,3 +314,13 @@ def _branches(texts: Sequence[str]) -> str:
         return longer[0]
     pattern = f"(?:{'|'.join(longer)})" if longer else ""
     return f"{pattern}?" if pattern and "" in texts else pattern
+
+
+def template_text(tokenizer: TokenizerWrapper) -> str | None:
+    """Return the text of all chat templates; ``None`` if they are code."""
+    templates = getattr(tokenizer, "chat_template", None)
+    if isinstance(templates, Mapping):
+        return "\n".join(map(str, templates.values()))
+    if isinstance(templates, str):
+        return templates
+    return None if tokenizer.has_chat_template else ""

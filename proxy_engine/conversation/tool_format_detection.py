@@ -25,6 +25,9 @@ from state_machines.tool_calls.pair_families import hunyuan_tags
 
 from ..checks import short_repr
 from ..errors import InvalidOptionError
+from .chat_template import chat_template
+from .control_tokens import template_text
+from .response_templates import verified_format, written_format
 
 if TYPE_CHECKING:
     # Calls can be read without MLX.
@@ -128,18 +131,8 @@ def _from_response_template(tokenizer: TokenizerWrapper) -> ToolFormat | None:
         template = None if schema is None else template_of_schema(schema)
     if template is None:
         return None
-    # Deferred: the parser of transformers is imported for these models alone.
-    from .response_templates import verified_format  # noqa: PLC0415
-
     family = _from_table(tokenizer) or _from_parser(tokenizer) or FORMATS[DEFAULT_FORMAT]
     return verified_format(tokenizer, template, family)
-
-
-def _from_chat_template(tokenizer: TokenizerWrapper) -> ToolFormat | None:
-    # Deferred: it imports jinja2, and is used for models of unknown families alone.
-    from .response_templates import written_format  # noqa: PLC0415
-
-    return written_format(tokenizer)
 
 
 def _from_table(tokenizer: TokenizerWrapper) -> ToolFormat | None:
@@ -178,9 +171,6 @@ def _mlx_parser(tokenizer: TokenizerWrapper) -> str | None:
 
 def _template_agrees(tokenizer: TokenizerWrapper, default: ToolFormat) -> bool:
     """Return whether the chat template of an unknown model writes no other calls."""
-    # Deferred: it imports mlx_lm, without which calls can be read.
-    from .chat_template import chat_template  # noqa: PLC0415
-
     template = chat_template(tokenizer)
     if not template.describes_tools and template.calls is None:
         return True
@@ -191,7 +181,7 @@ _SOURCES: Mapping[Source, Callable[[TokenizerWrapper], ToolFormat | None]] = {
     "response_template": _from_response_template,
     "families": _from_table,
     "mlx_lm": _from_parser,
-    "chat_template": _from_chat_template,
+    "chat_template": written_format,
 }
 
 
@@ -216,16 +206,6 @@ def is_open(tokenizer: TokenizerWrapper, prompt_ids: Sequence[int], delimiters: 
         return False
     ends_of_turns = {*tokenizer.eos_token_ids, *tokenizer.all_special_ids}
     return ends_of_turns.isdisjoint(prompt_ids[opened + len(begin) :])
-
-
-def template_text(tokenizer: TokenizerWrapper) -> str | None:
-    """Return the text of all chat templates; ``None`` if they are code."""
-    templates = getattr(tokenizer, "chat_template", None)
-    if isinstance(templates, Mapping):
-        return "\n".join(map(str, templates.values()))
-    if isinstance(templates, str):
-        return templates
-    return None if tokenizer.has_chat_template else ""
 
 
 def _shows(tokenizer: TokenizerWrapper, template: str, sign: Sign) -> bool:
