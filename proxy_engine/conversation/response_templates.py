@@ -28,8 +28,8 @@ from state_machines.tool_calls import (
     ToolSignature,
     compile_response_template,
 )
+from state_machines.tool_calls.derived_templates import template_of_example
 from state_machines.tool_calls.template_compiler import REASONING_FIELDS
-from state_machines.tool_calls.template_example import template_of_example
 
 from ..runtime.cache_directory import build_once
 from .chat_template import ANSWER, QUESTION, RESULT, chat_template
@@ -82,7 +82,8 @@ def verified_format(
     difference: str | None = None
     tried = set()
     calls = [(name, arguments) for name, _, arguments in EXAMPLE_CALLS]
-    for example in (_written_calls(tokenizer, ends), write_calls(family, calls), ""):
+    examples = (_written_calls(tokenizer, ends), write_calls(family, calls))
+    for example in (*filter(None, examples), ""):
         found = compile_response_template(
             template, family, example=example, special=special, ends=ends
         )

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from state_machines.errors import CompositionError, ProxyError
 from state_machines.tool_calls import FORMATS, Delimiters, Sign, ToolFormat, format_named
+from state_machines.tool_calls.derived_templates import template_of_schema
 from state_machines.tool_calls.pair_families import hunyuan_tags
-from state_machines.tool_calls.response_schema import template_of_schema
 
 from ..checks import short_repr
 from ..errors import InvalidOptionError

@@ -25,6 +25,12 @@ Path: TypeAlias = tuple[str, ...]
 _PLACEHOLDER = re.compile(r"\{(\w+(?:\.\w+)*)\}")
 
 
+def call_transform(name: str, arguments: str, **members: str) -> dict[str, Any]:
+    """Return the ``transform`` of a call, given the paths of its parts and further members."""
+    function = {"name": f"{{{name}}}", "arguments": f"{{{arguments}}}"}
+    return {"type": "function", **members, "function": function}
+
+
 @dataclass(frozen=True)
 class CallsField:
     """The field ``tool_calls``.
@@ -169,3 +175,9 @@ def _paths(transform: Any) -> tuple[Path, Path, Path]:
 def _path(text: Any) -> Path:
     found = _PLACEHOLDER.fullmatch(text) if isinstance(text, str) else None
     return tuple(found[1].split(".")) if found else ()
+
+
+def common_start(left: str, right: str) -> str:
+    """Return the text that two texts begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return left[: next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))]

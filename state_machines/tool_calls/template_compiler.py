@@ -21,7 +21,12 @@ from state_machines.argument_notations import Notation, TaggedNotation
 from state_machines.argument_notations.literals import CALL_LIST
 from state_machines.tool_calls.call import ANY_IDS, CallIds
 from state_machines.tool_calls.template_anchors import Anchor, refuse, restricted_names
-from state_machines.tool_calls.template_calls import CALLS, EXAMPLE_CALLS, CallsField
+from state_machines.tool_calls.template_calls import (
+    CALLS,
+    EXAMPLE_CALLS,
+    CallsField,
+    common_start,
+)
 from state_machines.tool_calls.template_contents import STRUCTURE
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
 
@@ -185,8 +190,8 @@ class _Layout:
         if calls.is_list:
             between = _named(text[end : more[0][0]], 1)
             before, between, ids = _numbered(before, between)
-            head = _common(before[::-1], between[::-1])[::-1]
-            foot_of_each = _common(between[: len(between) - len(head)], foot)
+            head = common_start(before[::-1], between[::-1])[::-1]
+            foot_of_each = common_start(between[: len(between) - len(head)], foot)
             texts = {
                 "opening": (before[len(begin) : len(before) - len(head)],),
                 "head": head,
@@ -300,9 +305,3 @@ def _numbered(first: str, second: str) -> tuple[str, str, CallIds]:
                 pieces[place] = "{id}"
             return "".join(texts[0][::-1]), "".join(texts[1][::-1]), _NUMBERS
     return first, second, ANY_IDS
-
-
-def _common(left: str, right: str) -> str:
-    """Return the text that two texts begin with."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return left[: next((at for at, (a, b) in pairs if a != b), min(len(left), len(right)))]

@@ -21,6 +21,7 @@ from state_machines.argument_notations import JsonNotation, TaggedNotation
 from state_machines.argument_notations.gemma import MarkedNotation
 from state_machines.argument_notations.literals import PythonicNotation
 from state_machines.errors import CompositionError
+from state_machines.tool_calls.template_calls import call_transform
 
 if TYPE_CHECKING:
     from state_machines.tool_calls.tool_format import ToolFormat
@@ -87,10 +88,7 @@ def _json_calls(entry: ToolFormat) -> Field | None:
     if not in_list and entry.wraps == "all":
         return None
     prefix = "" if in_list else "content."
-    path = {
-        field: f"{{{prefix}{keys[json.dumps(member)]}}}"
-        for field, member in (("name", name), ("arguments", {}))
-    }
+    paths = (prefix + keys[written] for written in (json.dumps(name), "{}"))
     starts = [other.start for other in (entry, *entry.also)]
     # White space around JSON is JSON's, and strings contain no end marker.
     close = text[end:] if text[end:].strip() not in entry.avoided else text[end:].strip()
@@ -99,7 +97,7 @@ def _json_calls(entry: ToolFormat) -> Field | None:
         **(opens or {"open_pattern": _before_json(entry.start, at)}),
         **_closing([close], entry),
         "content": "json",
-        "transform": {"type": "function", "function": path},
+        "transform": call_transform(*paths),
     }
     return {**field, **({"transform_each": True} if in_list else {"repeats": True})}
 
@@ -128,7 +126,7 @@ def _python_list(entry: ToolFormat) -> Field:
         **_region([entry.start], [entry.end]),
         "content": "python-call-list",
         "transform_each": True,
-        "transform": _transform("name", "arguments"),
+        "transform": call_transform("name", "arguments"),
     }
 
 
@@ -158,7 +156,7 @@ def _call_regions(entry: ToolFormat) -> Field:
         **_end_of_call(entry),
         "repeats": True,
         **_content(entry).field,
-        "transform": _transform("name", "content", **({"id": "{id}"} if has_id else {})),
+        "transform": call_transform("name", "content", **({"id": "{id}"} if has_id else {})),
     }
 
 
@@ -204,7 +202,7 @@ def _tag_arguments(notation: TaggedNotation) -> dict[str, Any]:
     kinds = _any_of(map(_escape, dict.fromkeys(notation.kinds.values()))) if notation.kinds else ""
     value = "(?P<value>.*?)"
     if notation.wraps_lines:
-        value = rf"(?:\n{value}\n|{value})"
+        value = rf"\n?{value}\n?"
     before, after, end = map(
         _escape, (notation.before_name, notation.after_name, notation.after_value)
     )
@@ -235,11 +233,6 @@ def _closing(texts: list[str], entry: ToolFormat) -> Field:
     if any(texts) or not entry.parallel or entry.wraps == "all":
         return _texts("close", texts)
     return {"close_pattern": f"(?={_escape(entry.start)})"}
-
-
-def _transform(name: str, arguments: str, **members: str) -> Field:
-    function = {"name": f"{{{name}}}", "arguments": f"{{{arguments}}}"}
-    return {"type": "function", **members, "function": function}
 
 
 def _any_of(patterns: Iterable[str]) -> str:

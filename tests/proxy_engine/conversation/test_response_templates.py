@@ -15,9 +15,18 @@ from response_templates import DOCUMENTED, SPECIAL
 from tiny_models import make_tiny_tokenizer
 
 from proxy_engine import InferenceEngine
+from proxy_engine.conversation.response_templates import verified_format
 from proxy_engine.conversation.tool_format_detection import DetectedFormat, chosen, detect
+from proxy_engine.conversation.tool_text import write_calls
+from state_machines.errors import CompositionError
 from state_machines.root import RootStateMachine
-from state_machines.tool_calls import Delimiters, ToolSignature
+from state_machines.tool_calls import (
+    EXAMPLE_CALLS,
+    FORMATS,
+    Delimiters,
+    ToolFormat,
+    ToolSignature,
+)
 
 TURNS = """{% for m in messages %}<|im_start|>{{ m.role }}
 {{ m.content }}CALLS<|im_end|>
@@ -63,6 +72,40 @@ def test_layout_is_that_of_the_chat_template(name: str, tmp_path: Path) -> None:
     assert found.reasoning == Delimiters("<think>", "</think>")
     call = "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n</function>\n</tool_call>"
     assert RootStateMachine(found.format.calls([TOOL])).matches(call)
+
+
+LOOK_AHEAD = "a look-ahead in the pattern"
+NOT_COMPILED = {
+    **dict.fromkeys(("granite", "gpt_oss", "longcat"), "one reading|redefinition of group name"),
+    **dict.fromkeys(("granite_20b", "mistral_args"), LOOK_AHEAD),
+    **dict.fromkeys(("llama3", "phi4_mini", "xlam"), LOOK_AHEAD),
+}
+
+
+@pytest.mark.parametrize("entry", FORMATS.values(), ids=list(FORMATS))
+def test_template_of_a_family_is_its_format_or_refused_by_name(
+    entry: ToolFormat, tmp_path: Path
+) -> None:
+    try:
+        template = entry.to_response_template(start_anchor="<a>", end="<end>")
+    except CompositionError as error:
+        assert entry.name in error.what
+        return
+    tokenizer = family_tokenizer(tmp_path, [*SPECIAL, *entry.tokens], template=TURNS)
+    # A template has no member for the texts around all calls of a section.
+    is_section = entry.wraps == "all" and "open_pattern" in template["fields"]["tool_calls"]
+    reason = NOT_COMPILED.get(entry.name, LOOK_AHEAD if is_section else None)
+    if reason is not None:
+        with pytest.raises(CompositionError, match=reason):
+            verified_format(tokenizer, template, entry)
+        return
+    found = verified_format(tokenizer, template, entry)
+    calls = EXAMPLE_CALLS if entry.parallel else EXAMPLE_CALLS[:1]
+    text = write_calls(entry, [(name, arguments) for name, _, arguments in calls])
+    tools = [ToolSignature(name, {"type": "object"}) for name, *_ in calls]
+    machine = RootStateMachine(found.calls(tools, options={"additional_properties": "schema"}))
+    # The end of the answer closes calls that have no text behind them.
+    assert machine.matches(text + found.end if found.end == "<end>" else text)
 
 
 def test_response_template_is_read_from_the_files_of_a_tokenizer(tmp_path: Path) -> None:
