@@ -103,6 +103,13 @@ def test_second_attempt_has_twice_the_tokens(engine: InferenceEngine) -> None:
     assert (again.values, again.cut_short) == (whole, {})
     short = engine.extract(["a"], Words, max_tokens=11, **OPTIONS)
     assert list(short.cut_short) == [0]
+    # Twice the tokens do not change the limit of the part.
+    parts = {"structured": PartOptions(max_tokens=limit)}
+    part = engine.extract(["a"], Words, max_tokens=100, parts=parts, **OPTIONS)
+    assert list(part.cut_short) == [0]
+    assert part[0].usage is not None
+    # The end token is none of the part's.
+    assert part[0].usage.completion_tokens <= limit + 1
 
 
 def test_context_is_the_limit_unless_one_is_given(tiny_tokenizer: TokenizerWrapper) -> None:
