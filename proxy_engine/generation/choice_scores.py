@@ -112,29 +112,15 @@ class ChoiceScores:
             options that were not scored, because they are negligible or cannot be drawn.
         log_estimates: The same, with estimates for options that were not scored: their bounds,
             multiplied by the ratio of scores to bounds of the others.
-        log_masses: The part of a score that belongs to the token behind the option's own.
     """
 
     log_scores: npt.NDArray[np.float64]
     log_estimates: npt.NDArray[np.float64]
-    log_masses: npt.NDArray[np.float64]
 
     @classmethod
     def unknown(cls, options: int) -> ChoiceScores:
         """Return scores that are still to be found."""
-        scores, estimates, masses = np.full((3, options), -np.inf)
-        return cls(scores, estimates, masses)
-
-    def set(self, option: int, logprob: float, log_mass: float) -> None:
-        """Set the score of an option.
-
-        Args:
-            option: The option.
-            logprob: The log-probability of its tokens.
-            log_mass: The logarithm of the mass that the grammar leaves to the token behind them.
-        """
-        self.log_scores[option] = logprob + log_mass
-        self.log_masses[option] = log_mass
+        return cls(*np.full((2, options), -np.inf))
 
 
 Temper = Callable[[mx.array, Sequence[int]], mx.array]
@@ -196,7 +182,7 @@ class ChoiceScorer:
                 prefix.logits[None], [candidates[option].allowed for option in ended]
             )
             for option, mass in zip(ended, masses, strict=True):
-                search.found.set(option, prefix.logprob, mass - prefix.total)
+                search.found.log_scores[option] = prefix.logprob + mass - prefix.total
         rows = _rows(prefix, [option for option in options if option not in ended], candidates)
         if not rows:
             return
@@ -232,7 +218,7 @@ class ChoiceScorer:
             total = cast(float, end_totals[number].item())
             if number in mass_of:
                 (option,) = row.options
-                found.set(option, logprob, mass_of[number] - total)
+                found.log_scores[option] = logprob + mass_of[number] - total
                 continue
             layers = row_layers(prefix.layers, caches, number, len(row.tokens))
             inner = _Prefix(layers, prefix.tokens + row.tokens, logprob, ends[number], total)

@@ -98,7 +98,7 @@ class ExactChoices:
         self, choice: ReachedChoice, sequence: GeneratedSequence, noise: npt.NDArray[np.float64]
     ) -> ChoiceScores | None:
         if len(choice.options) == 1:
-            return ChoiceScores(*np.zeros((3, 1)))
+            return ChoiceScores(*np.zeros((2, 1)))
         longest = max(len(candidate.tokens) for candidate in choice.candidates)
         if sequence.processed + longest > max_scorable_length(self._rows.cache):
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ..results.parts import Span
@@ -67,10 +67,6 @@ class Timings:
         """Record the end of generation."""
         if self.ended is None:
             self.ended = time.perf_counter()
-
-    def copy(self) -> Timings:
-        """Return independent times with the same past."""
-        return replace(self, seconds=dict(self.seconds), spans=list(self.spans))
 
     def of(self, *phases: Phase) -> float:
         """Return the seconds of some phases together, after the first token."""

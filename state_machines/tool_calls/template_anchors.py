@@ -57,7 +57,7 @@ def refuse(what: str, where: str, hint: str = "") -> CompositionError:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A pattern, or alternative texts, of which each one opens or closes a field.
+    """A pattern or a list of alternative texts; each alternative opens or closes a field.
 
     Attributes:
         pattern: The pattern.
@@ -149,7 +149,7 @@ class Anchor:
         return list(filter(None, skeleton.split(_GAP)))
 
     def pieces(self) -> list[tuple[str, str | None]]:
-        """Return the pattern as pieces: the named groups with their names, and what is between.
+        """Return the named groups with their names, and the texts between them, in order.
 
         Raises:
             CompositionError: A named group is inside another group or an alternative.

@@ -1,8 +1,8 @@
 r"""Compile a response template of transformers to a tool format.
 
 A response template (``response_template`` in ``tokenizer_config.json``) describes how transformers
-takes reasoning, content and tool calls out of an answer. It describes what is *extracted*. The
-texts between are those of an example, such as the calls that the model's chat template writes::
+extracts reasoning, content and tool calls from an answer. The texts between the extracted parts
+come from an example, such as the calls that the model's chat template writes::
 
     open head ARGUMENTS foot close [between] open head ARGUMENTS foot close …
 
@@ -53,7 +53,7 @@ def compile_response_template(
             results in plain text.
         example: The text of :data:`EXAMPLE_CALLS` in the family's layout, if it is known.
         special: The special tokens of the vocabulary.
-        ends: Those that end an answer.
+        ends: The special tokens that end an answer.
 
     Raises:
         CompositionError: A member of the template cannot be inverted. ``part`` is its path.

@@ -64,7 +64,7 @@ class Content:
         """Return a short text of a call.
 
         Args:
-            call: What the parser returns for the content.
+            call: The value that the parser returns for the content.
             name: The name of the call.
             arguments: Its arguments, those of an example.
         """

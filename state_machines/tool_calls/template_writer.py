@@ -163,8 +163,8 @@ def _call_regions(entry: ToolFormat) -> Field:
 def _end_of_call(entry: ToolFormat) -> Field:
     if entry.wraps == "each":
         return _closing([foot + entry.end for foot in entry.foot], entry)
-    # While text arrives, the parser takes the first match of a pattern. So the two ways to go on
-    # exclude each other: the end of the section, or the next call.
+    # The streaming parser takes the first match of a pattern. So the two alternatives exclude each
+    # other: the end of the section, and the next call.
     feet, gaps = _any_of(map(_escape, entry.foot)), _any_of(map(_escape, entry.between))
     after = f"{gaps}(?={_escape(entry.head.partition(_NAME)[0])})"
     if not entry.head.partition(_NAME)[0]:
