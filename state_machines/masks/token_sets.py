@@ -87,11 +87,6 @@ class TokenSet:
         return np.flatnonzero(np.unpackbits(self.bits, bitorder="little")).astype(np.int32)
 
 
-def few_tokens(parts: list[Ids]) -> TokenSet:
-    """Return the union of several short lists."""
-    return TokenSet(np.unique(np.concatenate(parts)).astype(np.int32), None)
-
-
 def packed(ids: Ids) -> TokenSet:
     """Return the set of tokens with the given ids, which may repeat."""
     return TokenSet(ids, None) if len(ids) <= FEW_TOKENS else TokenSet(None, _bits(ids))

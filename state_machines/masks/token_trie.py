@@ -376,10 +376,6 @@ class TokenTrie:
         """Return the ids of the tokens that begin with a vertex's bytes."""
         return self.ids[self._low[vertex] : self.high[vertex]]
 
-    def count_from(self, vertex: int) -> int:
-        """Return the number of tokens that begin with a vertex's bytes."""
-        return int(self.high[vertex]) - self._low[vertex]
-
     def count_from_root(self, first: int) -> int:
         """Return the number of tokens that begin with a byte of the set ``first``."""
         known = self._counts.get(first)
