@@ -34,10 +34,10 @@ from .forward_pass import ForwardPass, NextLogits, PassOutput, position_argument
 from .model_checks import ModelChecks
 from .sampling import NextToken
 from .sequence import GeneratedSequence
+from .speculation.draft_length import StepCosts
 from .speculation.drafting import BatchDrafts
 from .speculation.drafts import Draft
 from .speculation.model_drafter import ModelDrafter
-from .speculation.step_costs import StepCosts
 from .step import Step, sample_together
 from .timings import Work
 from .wired_memory import clear_cache
