@@ -20,7 +20,7 @@ from speculation_checks import PERSON, outcome
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
 from proxy_engine.generation import Batch, Drafting
-from proxy_engine.generation.forward_pass import ForwardPass, RowStates
+from proxy_engine.generation.forward_pass import ForwardPass
 from proxy_engine.generation.prefill import Prefill
 from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
@@ -120,7 +120,7 @@ def _peer(
     forward = ForwardPass(model, drafter.state_layers)
     ids = mx.array([tokens[:-1]], mx.int32)
     target, known = make_prompt_cache(model), len(tokens) - 1
-    hidden = forward(ids, target).states(0, known).part(0, known)[None]
+    hidden = forward(ids, target).states(0, known)[None]
     logits: list[mx.array] = []
 
     def sampler(found: mx.array) -> mx.array:
@@ -384,8 +384,8 @@ def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEn
 # The states of one text.
 
 
-def states(*values: int) -> RowStates:
-    return RowStates(mx.array([values], mx.float32)[..., None], 0, len(values))
+def states(*values: int) -> mx.array:
+    return mx.array(values, mx.float32)[:, None]
 
 
 def taken(unread: HiddenStates) -> list[int]:
