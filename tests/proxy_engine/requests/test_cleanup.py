@@ -145,7 +145,9 @@ def test_abort_fails_running_and_waiting_requests(
     engine = InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2)
     stream = engine.stream("hello", max_tokens=400)
     next(stream)
-    waiting = [engine._core.queue("hello", None, {"max_tokens": 400}) for _ in range(4)]
+    core = engine._core
+    requests = [core.preparation.request("hello", None, {"max_tokens": 400}) for _ in range(4)]
+    waiting = [core.scheduler.submit(request) for request in requests]
     engine._core.worker.submit(blocked.wait)
     engine._core.worker.abort(FAILURE)
     with pytest.raises(DistributedError):
