@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from engine_parts import core_of
 from exact_model import ExactModel
 from head_families import FAMILIES
 from mixed_requests import DRAFTS, IMAGE, KINDS, Alone, Mixed, Spec, drafting, slow_masks
@@ -100,7 +101,7 @@ def run(pair: tuple[InferenceEngine, Alone], script: Script) -> Mixed:
     engine, _ = pair
     with mixed.faults():
         _run(mixed, script)
-    drafter = engine._core.drafter
+    drafter = core_of(engine).drafter
     if mixed.failed and isinstance(drafter, DraftModel):
         # Neither failure changes what later requests get.
         calls = drafter.model.calls
