@@ -162,6 +162,25 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "rejected": lambda: {"response_format": Rejected},
     "stop": lambda: {"stop": ["a", "12"]},
+    # The letter a.
+    "stop token": lambda: {"stop_token_ids": [64]},
+    "tight": lambda: {"response_format": RECORD, "max_tokens": 31},
+    "part limits": lambda: {
+        "response_format": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "reasoning": ReasoningOptions(begin="<t>", end="</t>"),
+        "parts": {"reasoning": {"max_tokens": 6}, "structured": {"max_tokens": 11}},
+        # The end of a string is less likely, so that limits are reached.
+        "logit_bias": {1: -9.0},
+    },
+    "rule limits": lambda: {
+        "response_format": GrammarStateMachine.from_lark(
+            'start: name "=" value\n'
+            "name[max_tokens=3]: /[a-z]+/\n"
+            "value[max_tokens=5, temperature=1.5]: /[a-z0-9]+/"
+        )
+    },
+    "confidence": lambda: {"response_format": RECORD, "confidence": True},
+    "calls in text": lambda: {"tools": [TOOL], "calls_in_text": True, "max_tokens": 70},
     "late": lambda: {"response_format": LIST, "max_seconds": 1e-9},
 }
 """Arguments of requests, by the name of a feature."""
