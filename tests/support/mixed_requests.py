@@ -17,6 +17,7 @@ import mlx.core as mx
 import pydantic
 import pytest
 from adversarial_drafters import Mistaken
+from engine_parts import core_of
 from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
@@ -343,7 +344,7 @@ class _Running:
         self.events: list[Event] = []
         self.is_cancelled = False
         self._left = leaves_after
-        core = engine._core
+        core = core_of(engine)
         self.request = core.preparation.request(spec.conversation, **_split(spec.arguments))
         self.request.watches = True
         self._future = core.scheduler.submit(self.request, self._take)
@@ -451,7 +452,7 @@ class Mixed:
 
     def _fail(self, component: str) -> None:
         # Not in the engine that answers requests alone.
-        if component in self._armed and self.engine._core.worker.is_current:
+        if component in self._armed and core_of(self.engine).worker.is_current:
             self._armed.remove(component)
             self.failed.append(component)
             raise InjectedError
@@ -477,7 +478,7 @@ class Mixed:
 
     def _hold(self) -> _Gate:
         gate = _Gate()
-        self.engine._core.worker.submit(gate.pass_through)
+        core_of(self.engine).worker.submit(gate.pass_through)
         return gate
 
     def _check(self, one: _Running) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import RequestCancelledError
@@ -57,8 +58,8 @@ class Held:
 
 def submitted(engine: InferenceEngine, **options: Any) -> tuple[Request, Future[Any]]:
     arguments = {"temperature": 1.0, **options}
-    request = engine._core.preparation.request("x", SCHEMAS[0], arguments)
-    return request, engine._core.scheduler.submit(request)
+    request = core_of(engine).preparation.request("x", SCHEMAS[0], arguments)
+    return request, core_of(engine).scheduler.submit(request)
 
 
 def test_slow_mask_does_not_delay_other_requests(
