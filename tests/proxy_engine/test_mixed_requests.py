@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 from head_families import FAMILIES
 from mixed_engines import ENGINES, PROMPTS, engines, prompts_of
 from mixed_requests import DRAFTS, KINDS, Alone, Mixed, Spec
@@ -39,7 +40,7 @@ def run(pair: tuple[InferenceEngine, Alone], script: Script) -> Mixed:
     engine, _ = pair
     with mixed.faults():
         _run(mixed, script)
-    drafter = engine._core.drafter
+    drafter = core_of(engine).drafter
     if mixed.failed and isinstance(drafter, DraftModel):
         # Neither failure changes what later requests get.
         calls = drafter.model.calls

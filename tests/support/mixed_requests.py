@@ -17,6 +17,7 @@ import mlx.core as mx
 import pydantic
 import pytest
 from adversarial_drafters import Mistaken
+from engine_parts import core_of
 from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
@@ -39,8 +40,7 @@ from proxy_engine import (
 from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.constraint import Constraint, SlowMaskError
-from proxy_engine.generation.speculation import CopyDrafter, step_costs
-from proxy_engine.generation.speculation.draft_length import PassCost
+from proxy_engine.generation.speculation import CopyDrafter, draft_length
 from proxy_engine.generation.speculation.draft_model import DraftModel
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.requests.sequence_factory import SequenceFactory
@@ -327,12 +327,8 @@ def slow_masks() -> Iterator[None]:
 @contextmanager
 def drafting(alone: Alone) -> Iterator[None]:
     """Let drafts pay on every machine, and some of them be right."""
-
-    def cost(*_: Any) -> PassCost:
-        return PassCost(32.0)
-
     with (
-        patch.object(step_costs, "device_pass_cost", cost),
+        patch.object(draft_length, "device_base", lambda: 32.0),
         patch.object(Batch, "_measure", lambda *_, **__: None),
         patch.object(SequenceFactory, "drafters", lambda *given: alone.drafters(*given)),
         complete_masks(),
@@ -348,7 +344,7 @@ class _Running:
         self.events: list[Event] = []
         self.is_cancelled = False
         self._left = leaves_after
-        core = engine._core
+        core = core_of(engine)
         self.request = core.preparation.request(spec.conversation, **_split(spec.arguments))
         self.request.watches = True
         self._future = core.scheduler.submit(self.request, self._take)
@@ -456,7 +452,7 @@ class Mixed:
 
     def _fail(self, component: str) -> None:
         # Not in the engine that answers requests alone.
-        if component in self._armed and self.engine._core.worker.is_current:
+        if component in self._armed and core_of(self.engine).worker.is_current:
             self._armed.remove(component)
             self.failed.append(component)
             raise InjectedError
@@ -482,7 +478,7 @@ class Mixed:
 
     def _hold(self) -> _Gate:
         gate = _Gate()
-        self.engine._core.worker.submit(gate.pass_through)
+        core_of(self.engine).worker.submit(gate.pass_through)
         return gate
 
     def _check(self, one: _Running) -> None:

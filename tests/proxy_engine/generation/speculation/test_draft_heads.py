@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from engine_parts import core_of
 from head_families import BATCHED, FAMILIES, VOCABULARY
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
@@ -20,9 +21,8 @@ from speculation_checks import PERSON, outcome
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
 from proxy_engine.generation import Batch, Drafting
-from proxy_engine.generation.forward_pass import ForwardPass, RowStates
+from proxy_engine.generation.forward_pass import ForwardPass
 from proxy_engine.generation.prefill import Prefill
-from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.models.draft_heads import (
@@ -59,7 +59,7 @@ def engine(family: str, tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceE
 
 
 def drafter_of(engine: InferenceEngine) -> HeadDrafter:
-    found = engine._core.drafter
+    found = core_of(engine).drafter
     assert isinstance(found, HeadDrafter)
     return found
 
@@ -100,7 +100,7 @@ def test_drafts_are_those_of_mlx_vlm_and_answers_those_without_drafts(
     if family == "qwen3_dflash with a window":
         # mlx-vlm's own logits depend on how many states are read at once.
         return
-    run = engine._core.worker.submit
+    run = core_of(engine).worker.submit
     for tokens, logits in found[::11]:
         expected_logits = run(lambda t=tokens: _peer(engine, drafter, module, t)).result()
         given = run(lambda row=logits: np.array(row[0])).result()
@@ -116,11 +116,11 @@ def _peer(
     engine: InferenceEngine, drafter: HeadDrafter, module: Any, tokens: list[int]
 ) -> np.ndarray[Any, Any]:
     """The logits that mlx-vlm's own calls have behind a text."""
-    model = engine._core.loaded.model
+    model = core_of(engine).loaded.model
     forward = ForwardPass(model, drafter.state_layers)
     ids = mx.array([tokens[:-1]], mx.int32)
     target, known = make_prompt_cache(model), len(tokens) - 1
-    hidden = forward(ids, target).states(0, known).part(0, known)[None]
+    hidden = forward(ids, target).states(0, known)[None]
     logits: list[mx.array] = []
 
     def sampler(found: mx.array) -> mx.array:
@@ -228,8 +228,8 @@ def test_head_forgets_prompts_that_are_not_answered(
 
     monkeypatch.setattr(Prefill, "next_pass", ends)
     arguments = {"speculation": ALWAYS, "max_tokens": 4, "prefill_step_size": 2}
-    request = engine._core.preparation.request("x" * 30, None, arguments, cancelled)
-    error = engine._core.scheduler.submit(request).exception()
+    request = core_of(engine).preparation.request("x" * 30, None, arguments, cancelled)
+    error = core_of(engine).scheduler.submit(request).exception()
     assert isinstance(error, MemoryError) is not is_cancelled
     assert passes == 3
     assert not drafter._texts
@@ -361,12 +361,12 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
 
 @ONE_OF_EACH
 def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEngine) -> None:
-    draws: list[Sequence[NextToken]] = []
+    draws: list[int] = []
     draw = Batch._draw_ahead
 
-    def recorded(batch: Batch, drawn: Sequence[NextToken]) -> Any:
-        draws.append(drawn)
-        return draw(batch, drawn)
+    def recorded(batch: Batch) -> Any:
+        draws.append(len(batch.sequences))
+        return draw(batch)
 
     lookups = SpeculationOptions(draft_model=False)
     answers = []
@@ -384,8 +384,8 @@ def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEn
 # The states of one text.
 
 
-def states(*values: int) -> RowStates:
-    return RowStates(mx.array([values], mx.float32)[..., None], 0, len(values))
+def states(*values: int) -> mx.array:
+    return mx.array(values, mx.float32)[:, None]
 
 
 def taken(unread: HiddenStates) -> list[int]:
