@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..extraction.inputs import Content
+from ..extraction.locations import STANDARD_INPUT, expanded, is_directory, is_stream
 from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Extraction
 from ..extraction.outputs import OutputOptions
@@ -20,16 +21,7 @@ from ..extraction.progress import is_terminal
 from ..extraction.records import RecordReader
 from ..extraction.rows import format_of, suffix_of
 from ..extraction.run import Run, check_requests, extraction_of
-from ..extraction.sources import (
-    STANDARD_INPUT,
-    beside,
-    expanded,
-    file_inputs,
-    input_format,
-    is_directory,
-    is_stream,
-    opened_inputs,
-)
+from ..extraction.sources import beside, file_inputs, input_format, opened_inputs
 from ..runtime import process_runtime
 from ..runtime.extras import import_extra
 from ..runtime.process_runtime import to_stderr

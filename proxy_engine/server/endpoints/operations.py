@@ -105,7 +105,7 @@ async def health(services: ServicesOfRequest) -> Response:
     draft = None if current is None else current.model.draft
     adapter = None if current is None else current.model.adapter
     status = "ok"
-    if services.queue.is_closed:
+    if services.admission.is_closed:
         status = "shutting_down"
     elif services.host.is_loading:
         status = "loading"
@@ -116,8 +116,8 @@ async def health(services: ServicesOfRequest) -> Response:
         "model": None if current is None else current.model.name,
         "draft_model": None if draft is None else draft.name,
         "adapter": None if adapter is None else adapter.name,
-        "running": services.queue.running,
-        "waiting": services.queue.waiting,
+        "running": services.admission.running,
+        "waiting": services.admission.waiting,
     }
     return json_reply(body, 503 if status == "shutting_down" else 200)
 
