@@ -20,10 +20,10 @@ from ..errors import EarlierRunError, InvalidOptionError, OutputFileRefusedError
 from .answer_format import AnswerFormat
 from .inputs import Inputs, Item
 from .json_values import encode
-from .locations import RemoteOutput, as_path, is_remote
 from .options import ExtractionOptions
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
+from .paths import RemoteOutput, as_path, is_remote
 from .rows import FORMATS, JsonLines, RowFormat, error_type, suffix_of
 
 _VERSION = 1

@@ -20,8 +20,8 @@ from .answer_format import ERROR, AnswerFormat
 from .column_types import Column, answer_types, fitted, import_arrow
 from .inputs import Item
 from .json_values import encode, in_utf8, join_members, jsonable
-from .locations import is_remote
 from .output_file import written_whole
+from .paths import is_remote
 
 if TYPE_CHECKING:
     from .outcomes import Outcome

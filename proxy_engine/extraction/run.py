@@ -23,10 +23,10 @@ from ..options.overrides import OptionOverrides
 from .answer_format import AnswerFormat
 from .chunks import Chunks
 from .inputs import Content, Inputs
-from .locations import is_url
 from .options import ExtractionArguments, ExtractionOptions
 from .outcomes import Engine, Extraction, Outcome, check_one_answer
 from .outputs import Output, OutputOptions
+from .paths import is_url
 from .progress import showing
 from .records import CHECKED_RECORDS, RecordReader
 from .results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of

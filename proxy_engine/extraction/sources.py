@@ -29,7 +29,7 @@ from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
 from .column_types import import_arrow
 from .inputs import Content, Inputs, Item
-from .locations import (
+from .paths import (
     as_path,
     expanded,
     is_directory,
@@ -374,19 +374,6 @@ def file_inputs(
         for index, name in enumerate(names)
     )
     return Inputs(items, "file", count=len(names), columns=columns)
-
-
-def beside(inputs: Inputs, images: tuple[ImageContent, ...]) -> Inputs:
-    """Return inputs whose records have further images, before their own."""
-    if not images:
-        return inputs
-
-    def read(item: Item) -> Content:
-        content = item.read()
-        return replace(content, images=(*images, *content.images))
-
-    inputs.change(lambda item: replace(item, read=partial(read, item)))
-    return inputs
 
 
 def _read_file(path: Path | str) -> Content:

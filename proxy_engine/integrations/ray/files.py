@@ -20,9 +20,9 @@ from ...errors import InvalidOptionError, OutputFileError, OutputFileRefusedErro
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.column_types import import_arrow
 from ...extraction.inputs import Inputs
-from ...extraction.locations import file_system, files_in
 from ...extraction.outcomes import Outcome
 from ...extraction.outputs import OutputOptions
+from ...extraction.paths import file_system, files_in
 from ...extraction.records import RecordReader
 from ...extraction.rows import FileFormat, format_of
 from ...extraction.run import Run

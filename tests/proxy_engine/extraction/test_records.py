@@ -11,7 +11,7 @@ from PIL import Image
 
 from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError, TextContent
 from proxy_engine.extraction.inputs import Content
-from proxy_engine.extraction.locations import files_in
+from proxy_engine.extraction.paths import files_in
 from proxy_engine.extraction.records import RecordReader, write_prompt
 
 PICTURE = Image.new("RGB", (4, 4), "red")
