@@ -89,7 +89,7 @@ class Guard:
         """Tokens that are left in all."""
         self.left = max_tokens
         """Tokens that may be used: ``total``, or fewer after :meth:`limit`."""
-        self._completion = completion or Completion.of(matcher.vocabulary)
+        self._completion = completion or matcher.completion
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)
         self._checked: tuple[Node, int, int, Plan, _After | None] | None = None

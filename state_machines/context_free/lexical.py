@@ -32,7 +32,7 @@ class LexicalGrammar:
         ignores_once: Whether at most one ignored lexeme stands between two others.
         owners: Machines that languages of terminals belong to.
         token_sets: The tokens by name or by number among the terminals.
-        limited_rules: The rules with a limit on tokens that do not match the empty text.
+        limited_rules: The rules with a limit on tokens.
     """
 
     rules: dict[str, Rule]
@@ -44,11 +44,6 @@ class LexicalGrammar:
     owners: tuple[StateMachine, ...] = ()
     token_sets: tuple[NamedTokens, ...] = ()
     limited_rules: tuple[LimitedRule, ...] = ()
-
-    @property
-    def limits_tokens(self) -> bool:
-        """Whether a rule limits the number of tokens of its texts."""
-        return any(rule.options.max_tokens is not None for rule in self.rules.values())
 
     @property
     def temperatures(self) -> set[float]:

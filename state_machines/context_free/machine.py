@@ -82,7 +82,6 @@ class GrammarStateMachine(StateMachine):
             first,
             book.clear,
             token_sets=grammar.token_sets,
-            limits_tokens=grammar.limits_tokens,
             limited_rules=grammar.limited_rules,
             temperatures=grammar.temperatures,
             inner=grammar.owners,

@@ -96,9 +96,6 @@ class Node:
     is_closed = False
     """Whether the language is known to be closed under concatenation, and holds the empty word."""
 
-    counts_tokens = False
-    """Whether a limit on tokens counts the token that is being read; see :meth:`after_token`."""
-
     rule_book: RuleDefinitions | None = None
     """The definitions of the recursive rules that words are made of, if there are some."""
 
@@ -277,16 +274,6 @@ class Node:
         while position < len(text) and node is not EMPTY:
             position, node = node.run_derivative(text, position)
         return node
-
-    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
-        """Return the state at the end of a token, which limits on tokens count.
-
-        Only for nodes that count tokens: :mod:`state_machines.grammar.token_limits`.
-
-        Args:
-            fits: Whether some word of a language is written by at most as many tokens.
-        """
-        return self
 
     @property
     def leading_text(self) -> bytes:

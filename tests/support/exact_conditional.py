@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, Unpack
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
+from engine_parts import core_of
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache, make_prompt_cache
 
@@ -156,7 +157,7 @@ class Enumeration:
 
         The engine has to be idle while it is used.
         """
-        core = engine._core
+        core = core_of(engine)
         request = core.preparation.request(prompt, response_format, arguments)
         if request.guard is None:
             raise ValueError("unconstrained text cannot be enumerated")

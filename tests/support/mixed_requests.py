@@ -17,6 +17,7 @@ import mlx.core as mx
 import pydantic
 import pytest
 from adversarial_drafters import Mistaken
+from engine_parts import core_of
 from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
@@ -161,6 +162,25 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "rejected": lambda: {"response_format": Rejected},
     "stop": lambda: {"stop": ["a", "12"]},
+    # The letter a.
+    "stop token": lambda: {"stop_token_ids": [64]},
+    "tight": lambda: {"response_format": RECORD, "max_tokens": 31},
+    "part limits": lambda: {
+        "response_format": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "reasoning": ReasoningOptions(begin="<t>", end="</t>"),
+        "parts": {"reasoning": {"max_tokens": 6}, "structured": {"max_tokens": 11}},
+        # The end of a string is less likely, so that limits are reached.
+        "logit_bias": {1: -9.0},
+    },
+    "rule limits": lambda: {
+        "response_format": GrammarStateMachine.from_lark(
+            'start: name "=" value\n'
+            "name[max_tokens=3]: /[a-z]+/\n"
+            "value[max_tokens=5, temperature=1.5]: /[a-z0-9]+/"
+        )
+    },
+    "confidence": lambda: {"response_format": RECORD, "confidence": True},
+    "calls in text": lambda: {"tools": [TOOL], "calls_in_text": True, "max_tokens": 70},
     "late": lambda: {"response_format": LIST, "max_seconds": 1e-9},
 }
 """Arguments of requests, by the name of a feature."""
@@ -329,7 +349,7 @@ class _Running:
         self.events: list[Event] = []
         self.is_cancelled = False
         self._left = leaves_after
-        core = engine._core
+        core = core_of(engine)
         self.request = core.preparation.request(spec.conversation, **_split(spec.arguments))
         self.request.watches = True
         self._future = core.scheduler.submit(self.request, self._take)
@@ -437,7 +457,7 @@ class Mixed:
 
     def _fail(self, component: str) -> None:
         # Not in the engine that answers requests alone.
-        if component in self._armed and self.engine._core.worker.is_current:
+        if component in self._armed and core_of(self.engine).worker.is_current:
             self._armed.remove(component)
             self.failed.append(component)
             raise InjectedError
@@ -463,7 +483,7 @@ class Mixed:
 
     def _hold(self) -> _Gate:
         gate = _Gate()
-        self.engine._core.worker.submit(gate.pass_through)
+        core_of(self.engine).worker.submit(gate.pass_through)
         return gate
 
     def _check(self, one: _Running) -> None:

@@ -151,7 +151,7 @@ class TestOneRun:
         def refuse(*_: Any) -> Any:
             return stand_in_engine.Item(0, error=ValueError("half: \ud800"))
 
-        monkeypatch.setattr(StandInEngine, "_item", refuse)
+        monkeypatch.setattr(StandInEngine, "item", refuse)
         Path("in").write_bytes(b'"x"\n')
         assert extract("in", "--output", "out") == 1
         assert json.loads(Path("out").read_bytes())["error"]["message"] == "half: \ud800"

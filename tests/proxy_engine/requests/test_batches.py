@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 from pydantic import BaseModel, field_validator
 
 from proxy_engine import (
@@ -147,12 +148,12 @@ def test_waiting_leaves_the_threads_of_the_event_loop_alone(
         engine = InferenceEngine(tiny_model, tiny_tokenizer)
         streams = [engine.aiter_batch(requests(), response_format=OTHER) for _ in range(3)]
         waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
-        busy = engine._core.worker.submit(occupy)
+        busy = core_of(engine).worker.submit(occupy)
         # Threads take their time to start; closing ends calls that have not begun.
         while len(begun) < len(streams) or not is_busy.is_set():
             await asyncio.sleep(0.001)
         closing = asyncio.ensure_future(engine.__aexit__())
-        while not engine._core.worker.is_closing:
+        while not core_of(engine).worker.is_closing:
             await asyncio.sleep(0.001)
         assert set(begun) == {"the caller's"}
         waiting[0].cancel()
@@ -235,7 +236,7 @@ def test_running_request_shares_its_prompt_cache(tiny_model: Any, tiny_tokenizer
 def test_finished_request_is_reported_although_the_next_pass_fails(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed = Batch.feed
+    run_pass = Batch.run_pass
     had_both = False
 
     def fails_after_one_left(self: Batch) -> None:
@@ -243,9 +244,9 @@ def test_finished_request_is_reported_although_the_next_pass_fails(
         had_both = had_both or len(self.sequences) == 2
         if had_both and len(self.sequences) == 1:
             raise RuntimeError("the device is lost")
-        feed(self)
+        run_pass(self)
 
-    monkeypatch.setattr(Batch, "feed", fails_after_one_left)
+    monkeypatch.setattr(Batch, "run_pass", fails_after_one_left)
     lengths = [90, 180]
     outcomes = engine.generate_batch(
         [BatchRequest("x", options={"max_tokens": n, "min_tokens": n}) for n in lengths],
@@ -341,7 +342,7 @@ def test_cancelled_request_leaves_the_queue_at_once(tiny_model: Any, tiny_tokeni
 
 
 def test_worker_calls_do_not_starve_requests(engine: InferenceEngine) -> None:
-    worker = engine._core.worker
+    worker = core_of(engine).worker
 
     def again() -> None:
         # There is always another call in the queue.
@@ -361,7 +362,7 @@ def test_announced_requests_begin_together(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "_MAX_ADMISSION_SECONDS", 60)
-    core = engine._core
+    core = core_of(engine)
     with core.scheduler.announced():
         first = core.queue("x", None, {"max_tokens": 3})
         time.sleep(0.05)
@@ -372,7 +373,7 @@ def test_announced_requests_begin_together(
 
 
 def test_announced_requests_are_not_waited_for_long(engine: InferenceEngine) -> None:
-    core = engine._core
+    core = core_of(engine)
     with core.scheduler.announced():
         assert core.queue("x", None, {"max_tokens": 3}).result().usage.completion_tokens
 
@@ -400,7 +401,7 @@ def test_error_of_the_iterable_cancels_the_batch() -> None:
 def test_request_cancelled_during_preparation_is_never_queued(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preparation = engine._core.preparation
+    preparation = core_of(engine).preparation
     made: list[Request] = []
     begun, go_on = threading.Event(), threading.Event()
 
@@ -421,7 +422,7 @@ def test_request_cancelled_during_preparation_is_never_queued(
         go_on.set()
 
     asyncio.run(main())
-    engine._core.threads.shutdown()
+    core_of(engine).threads.shutdown()
     assert made[0].cancelled.is_set()
     assert engine.running_requests == engine.queued_requests == 0
 
@@ -444,7 +445,7 @@ def test_first_token_is_reported_before_the_next_pass(
 
     monkeypatch.setattr(type(tiny_model), "__call__", counting)
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        core = engine._core
+        core = core_of(engine)
         # Text forced by a letter takes a pass that is dispatched once the letter is read.
         request = core.preparation.request(
             "x",
@@ -470,7 +471,7 @@ def test_cancelled_wait_for_an_item_ends_the_stream(engine: InferenceEngine) -> 
 def test_error_of_an_event_receiver_fails_its_request_only(engine: InferenceEngine) -> None:
     other = engine.stream("x", min_tokens=60, max_tokens=60)
     next(other)
-    core = engine._core
+    core = core_of(engine)
     for kind in ("prompt_progress", "token"):
         count = 0
 
@@ -516,7 +517,7 @@ def test_warm_up_probes_batches_before_the_first_request(
     tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        probe = engine._core.batch._probe
+        probe = core_of(engine).batch._probe
         assert not probe._results
         engine.warm_up()
         assert "padding" in probe._results

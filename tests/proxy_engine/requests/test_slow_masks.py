@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import RequestCancelledError
@@ -57,7 +58,7 @@ def test_slow_mask_does_not_delay_other_requests(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
+    slow = core_of(engine).queue("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     assert engine.generate("y", max_tokens=9).text
     assert not slow.future.done()
@@ -69,7 +70,7 @@ def test_request_with_a_slow_mask_can_be_cancelled(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
+    slow = core_of(engine).queue("x", SCHEMAS[0], {"max_tokens": 60})
     held.began.wait(10)
     slow.cancel()
     assert slow.future.result(10)().finish_reason == "cancelled"
@@ -81,7 +82,7 @@ def test_cancelling_while_masks_are_computed_is_no_error(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, **options})
+    slow = core_of(engine).queue("x", SCHEMAS[0], {"temperature": 1.0, **options})
 
     def cancel() -> None:
         # As a mask that notices the cancelling ends: the error is there before the next round.
@@ -119,7 +120,7 @@ def test_error_of_slow_masks_fails_their_request_only(
 ) -> None:
     held = Held(monkeypatch)
     held.error = LookupError("broken")
-    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, "max_tokens": 60, **options})
+    slow = core_of(engine).queue("x", SCHEMAS[0], {"temperature": 1.0, "max_tokens": 60, **options})
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):

@@ -23,7 +23,7 @@ from state_machines.context_free.recursion import RuleBook
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation
-from state_machines.grammar.token_limits import LimitedRule, token_limited
+from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import token_set
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
@@ -219,10 +219,11 @@ class _Scope:
         texts = without_empty_text(language)
         if max_tokens is None:
             return texts
-        if not language.nullable:
-            rule = LimitedRule(self._rule, position, texts, max_tokens)
-            self._table.limited_rules.append(rule)
-        return token_limited(texts, max_tokens)
+        rule = LimitedRule(self._rule, position, texts, max_tokens)
+        # A rule with the empty text can do without tokens, so its other texts are not checked.
+        checked = replace(rule, body=language) if language.nullable else rule
+        self._table.limited_rules.append(checked)
+        return rule.language
 
     def _numbers(self, body: Expression, position: SourcePosition, name: str) -> list[int]:
         match self._lexeme(body, position, name):
@@ -328,7 +329,6 @@ class _Scope:
             compiler.compile(book),
             book.clear,
             token_sets=inner.token_sets,
-            limits_tokens=inner.limits_tokens,
             limited_rules=inner.limited_rules,
             temperatures=inner.temperatures,
             inner=inner.owners,

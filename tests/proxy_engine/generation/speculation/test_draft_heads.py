@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from engine_parts import core_of
 from head_families import BATCHED, FAMILIES, VOCABULARY
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
@@ -59,7 +60,7 @@ def engine(family: str, tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceE
 
 
 def drafter_of(engine: InferenceEngine) -> HeadDrafter:
-    found = engine._core.drafter
+    found = core_of(engine).drafter
     assert isinstance(found, HeadDrafter)
     return found
 
@@ -100,7 +101,7 @@ def test_drafts_are_those_of_mlx_vlm_and_answers_those_without_drafts(
     if family == "qwen3_dflash with a window":
         # mlx-vlm's own logits depend on how many states are read at once.
         return
-    run = engine._core.worker.submit
+    run = core_of(engine).worker.submit
     for tokens, logits in found[::11]:
         expected_logits = run(lambda t=tokens: _peer(engine, drafter, module, t)).result()
         given = run(lambda row=logits: np.array(row[0])).result()
@@ -116,7 +117,7 @@ def _peer(
     engine: InferenceEngine, drafter: HeadDrafter, module: Any, tokens: list[int]
 ) -> np.ndarray[Any, Any]:
     """The logits that mlx-vlm's own calls have behind a text."""
-    model = engine._core.loaded.model
+    model = core_of(engine).loaded.model
     forward = ForwardPass(model, drafter.state_layers)
     ids = mx.array([tokens[:-1]], mx.int32)
     target, known = make_prompt_cache(model), len(tokens) - 1
@@ -228,8 +229,8 @@ def test_head_forgets_prompts_that_are_not_answered(
 
     monkeypatch.setattr(Prefill, "next_pass", ends)
     arguments = {"speculation": ALWAYS, "max_tokens": 4, "prefill_step_size": 2}
-    request = engine._core.preparation.request("x" * 30, None, arguments, cancelled)
-    error = engine._core.scheduler.submit(request).exception()
+    request = core_of(engine).preparation.request("x" * 30, None, arguments, cancelled)
+    error = core_of(engine).scheduler.submit(request).exception()
     assert isinstance(error, MemoryError) is not is_cancelled
     assert passes == 3
     assert not drafter._texts

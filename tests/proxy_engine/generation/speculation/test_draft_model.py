@@ -16,6 +16,7 @@ import pytest
 from architectures import small_model
 from cached_models import cold
 from distributions import chi_square_p_value
+from engine_parts import core_of, on_model_thread
 from exact_conditional import Enumeration
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -50,8 +51,8 @@ def tokens_of(results: list[GenerationResult[Any]]) -> list[tuple[int, ...]]:
 
 
 def draft_model_of(engine: InferenceEngine) -> DraftModel:
-    found = engine._core.batch._draft_model
-    assert found is not None
+    found = core_of(engine).drafter
+    assert isinstance(found, DraftModel)
     return found
 
 
@@ -152,8 +153,8 @@ def test_draft_model_gives_the_logits_of_the_text_alone(
         engine.generate_batch(["a", "hello you", "x" * 30], max_tokens=50, **arguments)
         assert len(found) > 50
         for tokens, logits in found[1::17]:
-            alone = engine._core.worker.submit(lambda tokens=tokens: cold(model, tokens)).result()
-            given = engine._core.worker.submit(lambda row=logits: np.array(row[0])).result()
+            alone = on_model_thread(engine, lambda tokens=tokens: cold(model, tokens))
+            given = on_model_thread(engine, lambda row=logits: np.array(row[0]))
             given = given[: len(alone)]
             assert np.abs(given - alone).max() < 1e-3 * np.abs(alone).max()
 
