@@ -97,7 +97,7 @@ def extract_record(
 def _generate_again(
     engine: InferenceEngine, extraction: Extraction, content: Content, *, is_quiet: bool
 ) -> GenerationResult[Any]:
-    """Return the answer to one record; after one that is cut short, that with more tokens."""
+    """Return the answer to a record; an answer that is cut short is generated again."""
     options = extraction.request_options(engine)
     result = _generate(engine, extraction, content, options, is_streaming=False, is_quiet=is_quiet)
     more = extraction.more_tokens(engine, result.cut_short, result.usage)
@@ -208,7 +208,7 @@ def opened_page(
 
 @dataclass
 class RecordsRun:
-    """A run over many records; the failure of one does not affect others.
+    """A run over many records; a record that fails does not end it.
 
     Attributes:
         plan: The run; without an output file, rows go to standard output.

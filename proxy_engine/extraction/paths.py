@@ -37,7 +37,7 @@ def is_url(path: str) -> bool:
 
 
 def is_remote(path: str) -> bool:
-    """Whether an input or output is named by a URL that is not that of a local file."""
+    """Whether an input or output is named by a URL, except for URLs of local files."""
     return is_url(path) and not path.startswith(_LOCAL)
 
 
@@ -81,7 +81,7 @@ def reading(url: str) -> Iterator[tuple[Any, str]]:
 
 
 def files_of(url: str) -> list[str]:
-    """Return the URLs of the files of a directory without hidden ones; of a file that of itself.
+    """Return the URLs of the files of a directory, without hidden files; or the URL of a file.
 
     Raises:
         InvalidOptionError: The URL cannot be read, or the directory has no files.
@@ -116,7 +116,7 @@ def local_copy(url: str) -> Iterator[str]:
 
 
 def is_stream(name: str) -> bool:
-    """Whether a name is that of standard input or a URL, and not of a file."""
+    """Whether a name stands for standard input or a URL, rather than a local file."""
     return name == STANDARD_INPUT or is_remote(name)
 
 
@@ -135,7 +135,7 @@ def located(directory: Path | str, name: str) -> Path | str:
 
 
 def files_in(directory: Path, parents: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Yield the files of a directory and its subdirectories, without hidden ones.
+    """Yield the files of a directory and its subdirectories, without hidden files.
 
     Symbolic links are followed, except to a directory that contains the link.
 

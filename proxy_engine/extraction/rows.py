@@ -340,7 +340,7 @@ def unwritten(error: ValueError, text: str) -> OutputValidationError:
 
 
 def error_type(error: Exception) -> str:
-    """Return the name of an error's class; of an error of an earlier run that of its class then."""
+    """Return the name of an error's class; an error of an earlier run has stored it."""
     return error.type if isinstance(error, EarlierRunError) else type(error).__name__
 
 

@@ -293,7 +293,7 @@ _READERS: dict[str, Callable[..., Inputs]] = {
 
 
 def input_format(paths: Sequence[str], given: InputFormat | None = None) -> InputFormat:
-    """Return the format of inputs: the given one, else that of the suffix of the only file."""
+    """Return the format of inputs: ``given``, or else the format of the only file's suffix."""
     if given is not None or len(paths) != 1 or is_directory(paths[0]):
         return given or "text"
     return format_of(paths[0]) or ("csv" if suffix_of(paths[0]) == ".tsv" else "text")

@@ -124,7 +124,7 @@ def registry_of(settings: ServerSettings) -> ModelRegistry:
 
 
 async def _reads_media(services: Services) -> bool:
-    """Whether the model in memory, or one that a request can name, reads images or recordings."""
+    """Whether any model that a request can use reads images or recordings."""
     current = services.host.current
     if current is not None and current.engine.input_modalities > {"text"}:
         return True

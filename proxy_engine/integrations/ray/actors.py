@@ -146,7 +146,7 @@ class TableActor:
 
 
 def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable[str]) -> None:
-    """Raise ``InvalidOptionError`` for a missing column, or one of the name of a result's column.
+    """Raise ``InvalidOptionError`` if a column is missing, or has the name of a result's column.
 
     Args:
         reader: Reads the content of records.

@@ -61,7 +61,7 @@ class Location(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether the file system is that of each machine, or one that all of them mount."""
+        """Whether the file system is local to each machine, or mounted by all machines."""
         return "file" in self.system.protocol
 
     def url(self, name: str) -> str:
@@ -213,7 +213,7 @@ class OutputDirectory:
 
 
 class Counts(NamedTuple):
-    """The rows of parts, those with errors, those that a limit cut short, and all tokens."""
+    """Counts of parts: rows, rows with errors, rows that a limit cut short, and tokens."""
 
     rows: int = 0
     failed: int = 0

@@ -65,7 +65,7 @@ class Dialect(Generic[B, R]):
 
 
 async def reply(dialect: Dialect[B, R], body: B, request: Request, services: Services) -> Response:
-    """Generate the answers, and return the response, or one that streams.
+    """Generate the answers, and return the whole response or a stream.
 
     Args:
         dialect: The dialect of the endpoint.
@@ -178,7 +178,7 @@ async def _frames(
 
 
 def _has_too_many_values(body: bytes) -> bool:
-    """Count commas and opening brackets: first all of them, then only those outside of strings."""
+    """Count commas and opening brackets: first everywhere, then outside of strings."""
     if _count_separators(body) <= MAX_VALUES:
         return False
     body = body.replace(b"\\\\", b"").replace(b'\\"', b"")

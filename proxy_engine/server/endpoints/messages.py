@@ -193,7 +193,7 @@ class _Conversation:
         return self._names[message][part]
 
     def tools(self, choice: Any) -> ToolList:
-        """Return the tools of the request, and those that messages add, without removed ones."""
+        """Return the tools of the request and of its messages, without removed tools."""
         given = [
             None if tool.get("name") in self._removed else _definition(tool)
             for tool in self._body_tools
