@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from fastapi.routing import APIRoute
@@ -103,6 +103,9 @@ class _FormRoute(APIRoute):
         return handling
 
 
+_Received: TypeAlias = "TranscriptSegment | Transcript[Any] | Exception"
+
+
 class _TranscriptionEvents(AsyncStream["TranscriptSegment | Transcript[Any]"]):
     """The segments of a recording, and its transcript. Awaiting them waits until it is decoded.
 
@@ -114,11 +117,15 @@ class _TranscriptionEvents(AsyncStream["TranscriptSegment | Transcript[Any]"]):
     """
 
     def __init__(self, begin: Callable[[], TranscriptStream[Any]]) -> None:
+        super().__init__(self._started, self.cancel)
         self._begin_stream = begin
         self._stream: TranscriptStream[Any] | None = None
         self._is_ended = False
+        self._received: asyncio.Queue[_Received] = asyncio.Queue()
         self._decoded = asyncio.Event()
-        super().__init__(self._events(), self.cancel, self._decoded.wait)
+        self._finished = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._work, name="transcription", daemon=True).start()
 
     def cancel(self) -> None:
         """End the transcription at its next token."""
@@ -127,42 +134,42 @@ class _TranscriptionEvents(AsyncStream["TranscriptSegment | Transcript[Any]"]):
         if self._stream is not None:
             self._stream.cancel()
 
+    async def aclose(self) -> None:
+        """Cancel the transcription, and wait for its end."""
+        await super().aclose()
+        await self._finished.wait()
+
+    async def _started(self) -> AsyncGenerator[TranscriptSegment | Transcript[Any]]:
+        await self._decoded.wait()
+        return self._events()
+
     async def _events(self) -> AsyncGenerator[TranscriptSegment | Transcript[Any]]:
-        loop = asyncio.get_running_loop()
-        events: asyncio.Queue[TranscriptSegment | Transcript[Any] | Exception] = asyncio.Queue()
-        finished = asyncio.Event()
+        event: _Received | None = None
+        while not isinstance(event, Transcript):
+            event = await self._received.get()
+            if isinstance(event, Exception):
+                raise event
+            yield event
 
-        def call(function: Callable[..., object], *arguments: Any) -> None:
-            # The loop may be closed before the transcription has stopped.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(function, *arguments)
-
-        def work() -> None:
-            try:
-                self._stream = stream = self._begin_stream()
-                if self._is_ended:
-                    stream.cancel()
-                call(self._decoded.set)
-                for segment in stream:
-                    call(events.put_nowait, segment)
-                call(events.put_nowait, stream.result())
-            except Exception as error:
-                call(events.put_nowait, error)
-            finally:
-                call(self._decoded.set)
-                call(finished.set)
-
-        threading.Thread(target=work, name="transcription", daemon=True).start()
+    def _work(self) -> None:
         try:
-            event: TranscriptSegment | Transcript[Any] | Exception | None = None
-            while not isinstance(event, Transcript):
-                event = await events.get()
-                if isinstance(event, Exception):
-                    raise event
-                yield event
+            self._stream = stream = self._begin_stream()
+            if self._is_ended:
+                stream.cancel()
+            self._call(self._decoded.set)
+            for segment in stream:
+                self._call(self._received.put_nowait, segment)
+            self._call(self._received.put_nowait, stream.result())
+        except Exception as error:
+            self._call(self._received.put_nowait, error)
         finally:
-            self.cancel()
-            await finished.wait()
+            self._call(self._decoded.set)
+            self._call(self._finished.set)
+
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
+        # The loop may be closed before the transcription has stopped.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

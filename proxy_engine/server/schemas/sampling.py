@@ -128,6 +128,12 @@ class TextConstraints(RequestModel):
 class SamplingFields(TextConstraints):
     """The model, the engine's sampling parameters, and fields that ask for more than the answer."""
 
+    json_schema: dict[str, Any] | bool | str | None = Field(
+        default=None, description="Extension: a JSON Schema, or its text."
+    )
+    structural_tag: dict[str, Any] | str | None = Field(
+        default=None, description="Extension: a structural tag, or its JSON text."
+    )
     model: str | None = Field(default=None, description="Default: the model in memory.")
     stream: bool | None = None
     temperature: float | None = Field(
@@ -174,12 +180,6 @@ class SamplingFields(TextConstraints):
         description="Extension. Number of tokens that the draft model drafts per forward pass, at "
         f"most {MAX_DRAFT_TOKENS}; 0 disables it. Not with `speculation`, which has a member of "
         "this name.",
-    )
-    json_schema: dict[str, Any] | bool | str | None = Field(
-        default=None, description="Extension: a JSON Schema, or its text."
-    )
-    structural_tag: dict[str, Any] | str | None = Field(
-        default=None, description="Extension: a structural tag, or its JSON text."
     )
     include_tokens: bool | None = Field(
         default=None, description="Extension: add every token to a stream, and timings to the end."
