@@ -22,14 +22,14 @@ from proxy_engine import BatchRequest, CacheOptions, DistributedError, Inference
 from proxy_engine.generation import Constraint, GeneratedSequence, Prefill, SequenceSamplers
 from proxy_engine.generation.device_masks import MAX_MASKS
 from proxy_engine.requests.request import Request
-from proxy_engine.requests.samples import Sample
+from proxy_engine.requests.running_request import RunningRequest
 from proxy_engine.requests.worker import Worker
 from state_machines import Matcher
 from state_machines.completion import Guard
 
 KINDS = (
     *(Constraint, Guard, Matcher, Prefill, Request),
-    *(Sample, GeneratedSequence, SequenceSamplers),
+    *(RunningRequest, GeneratedSequence, SequenceSamplers),
 )
 MOST_BYTES = 200_000
 
@@ -146,7 +146,9 @@ def test_abort_fails_running_and_waiting_requests(
     engine = InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2)
     stream = engine.stream("hello", max_tokens=400)
     next(stream)
-    waiting = [core_of(engine).queue("hello", None, {"max_tokens": 400}) for _ in range(4)]
+    core = core_of(engine)
+    requests = [core.preparation.request("hello", None, {"max_tokens": 400}) for _ in range(4)]
+    waiting = [core.scheduler.submit(request) for request in requests]
     core_of(engine).worker.submit(blocked.wait)
     core_of(engine).worker.abort(FAILURE)
     with pytest.raises(DistributedError):
