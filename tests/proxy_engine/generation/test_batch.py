@@ -65,7 +65,7 @@ class ScriptedSequence(GeneratedSequence):
         constraint = ScriptedConstraint(SequenceOptions((), 10**6), masks, limits)
         super().__init__(prompt, constraint, cast(Any, None), masks=masks)
         constraint.script = self
-        constraint.has_grammar = True
+        self.is_free = False
         self.stretches = [list(stretch) for stretch in stretches]
         self.rejected = rejected
         self.invalid: set[int] = set()
