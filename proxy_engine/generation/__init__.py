@@ -23,6 +23,7 @@ from .limits import xtc_special_tokens as xtc_special_tokens
 from .model_checks import ModelChecks as ModelChecks
 from .prefill import Prefill as Prefill
 from .sequence import GeneratedSequence as GeneratedSequence
+from .sequence import Status as Status
 from .sequence_samplers import SamplingHooks as SamplingHooks
 from .sequence_samplers import SequenceSamplers as SequenceSamplers
 from .speculation.drafting import Drafting as Drafting

@@ -1,5 +1,8 @@
 """The generation loop: each step yields a token per sequence, sampled under the sequence's mask.
 
+A step is four calls: :meth:`Batch.sample`, :meth:`Batch.run_ahead`, :meth:`Batch.commit` and
+:meth:`Batch.run_pass`. One of the two passes is run: ahead of the tokens, or behind them.
+
 Forward pass and mask overlap. The forward pass for the next token is dispatched as soon as the last
 token is sampled on the device, before the CPU knows which token it is. While the device runs the
 pass, the CPU reads the token, advances the matcher and computes the next mask; then masking and
@@ -30,16 +33,15 @@ from mlx.nn.layers.base import Module
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
 from .exact_choices import ExactChoices
-from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
+from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
-from .sequence import GeneratedSequence
+from .sequence import GeneratedSequence, Status
 from .speculation.drafting import BatchDrafts
 from .speculation.drafts import Draft
 from .speculation.model_drafter import ModelDrafter
 from .speculation.step_costs import StepCosts
-from .step import Step, sample_together
-from .timings import Work
+from .step import commit, perform, prepare, sample_all, sample_draft, sample_together
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
@@ -51,7 +53,9 @@ _UNREAD = -1
 class Batch:
     """Sequences that share the forward passes of one model. To be used by one thread.
 
-    Call :meth:`generate_step`, remove finished sequences, then call :meth:`feed`, and repeat.
+    Call :meth:`sample`, :meth:`run_ahead` and :meth:`commit`, remove the sequences that are not
+    ``RUNNING`` any more, call :meth:`run_pass`, and repeat. An error that is raised by one of these
+    methods concerns all sequences.
 
     Args:
         model: The model. Batches of one model can share a ``ForwardPass``.
@@ -87,9 +91,16 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
+        # The step: sampled sequences, the drafts of its pass, and whether the next pass runs ahead.
+        self._sampled: list[GeneratedSequence] = []
+        self._in_flight: dict[GeneratedSequence, Draft] = {}
+        self._is_ahead = False
         self._passes = 0
+        # Tokens of the last pass, and of that behind which the step has sampled.
         self._pass_tokens = 0
-        self._feed_seconds = 0.0
+        self._sampled_tokens = 0
+        # The time of the step, from one pass to the next.
+        self._seconds = 0.0
         # Sequences have joined since the last step, which waits for their prompts.
         self._has_joined = True
 
@@ -116,12 +127,15 @@ class Batch:
         """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
         self._drafts.change()
+        sequence.status = Status.RUNNING
         self._rows.add(sequence, cache)
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
         self._drafts.change()
+        for sequence in sequences:
+            sequence.status = Status.RUNNING
         self._rows.add_all(sequences, cache)
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
@@ -143,46 +157,78 @@ class Batch:
         """
         self._rows.unmerge()
 
-    def generate_step(self) -> list[Step]:
-        """Sample a token for every sequence that has logits, and append what the token forces.
-
-        Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
-        here concerns all sequences.
-        """
-        started, pass_tokens = time.perf_counter(), self._pass_tokens
-        drafts = self._drafts.in_flight()
-        steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
-        sampled = self._sample(steps)
-        runs_ahead = len(sampled) == len(steps) and not drafts and self._may_run_ahead()
-        drawn: list[NextToken] = []
-        for step in sampled:
-            drawn += step.sampled
-        shared: list[Work] = []
+    def sample(self) -> None:
+        """Sample a token for every sequence that has logits, without waiting for it."""
+        started = time.perf_counter()
+        sequences, drafts = self._rows.sequences, self._drafts.in_flight()
+        perform([one for one in sequences if one.choices is not None], self._draw_choice)
+        ready = [sequence for sequence in sequences if sequence.is_ready]
+        for sequence in ready:
+            ahead, sequence.drawn_ahead = sequence.drawn_ahead, None
+            sequence.sampled = [] if ahead is None else [ahead]
+        masked = perform([sequence for sequence in ready if not sequence.sampled], prepare)
+        sample_all([sequence for sequence in masked if sequence not in drafts])
+        perform(
+            [sequence for sequence in masked if sequence in drafts],
+            lambda sequence: sample_draft(drafts[sequence]),
+        )
+        self._sampled = [sequence for sequence in ready if sequence.status is Status.RUNNING]
+        self._in_flight, self._sampled_tokens = drafts, self._pass_tokens
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
-        mx.async_eval(NextToken.arrays(drawn))
-        if runs_ahead:
-            for step in sampled:
-                step.sequence.propose((_UNREAD,))
-            dispatched = time.perf_counter()
-            inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled), {})
-            mx.async_eval(self._draw_ahead(drawn) or inputs)
-            shared.append(("dispatch", dispatched, time.perf_counter()))
-        shared.append(self._read(sampled, drawn))
-        accepted = Step.perform(sampled, Step.advance)
-        if runs_ahead:
-            self._settle_ahead(sampled, accepted)
+        mx.async_eval(NextToken.arrays(self._drawn()))
+        self._seconds += time.perf_counter() - started
+
+    def run_ahead(self) -> None:
+        """Dispatch the next pass before the sampled tokens are read, if it needs no other tokens.
+
+        The tokens are on trial in it. Where all sequences are free, those behind it are drawn, too.
+        """
+        sampled = self._sampled
+        is_whole = len(sampled) == len(self._rows.sequences) and not self._in_flight
+        self._is_ahead = bool(sampled) and is_whole and self._may_run_ahead()
+        if not self._is_ahead:
+            return
+        started = time.perf_counter()
+        drawn = self._drawn()
+        for sequence in sampled:
+            sequence.propose((_UNREAD,))
+        inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled), {})
+        mx.async_eval(self._draw_ahead() or inputs)
+        ended = time.perf_counter()
+        for sequence in sampled:
+            sequence.timings.add("dispatch", started, ended)
+        self._seconds += ended - started
+
+    def commit(self) -> None:
+        """Read the sampled tokens, and append them to their sequences with what they force."""
+        started = time.perf_counter()
+        sampled, drafts = self._sampled, self._in_flight
+        drawn = self._drawn()
+        NextToken.read(drawn)
+        read = time.perf_counter()
+        for sequence in sampled:
+            timings = sequence.timings
+            if timings.first_token is None:
+                timings.first_token = read
+            timings.add("wait", started, read)
+        first = [sequence.sampled[0] for sequence in sampled]
+        going = perform(sampled, lambda sequence: commit(sequence, drafts.get(sequence)))
+        if self._is_ahead:
+            self._settle_ahead(going, first)
         self._rows.settle()
         if drafts:
-            self._drafts.record(sampled)
-        for step in steps:
-            timings = step.sequence.timings
-            timings.add_all(step.work + shared)
-            timings.step += runs_ahead
-        if len(sampled) == len(steps):
-            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=bool(drafts))
-            return steps
-        return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
+            self._drafts.record()
+        self._seconds += time.perf_counter() - started
+        self._measure(is_drafted=bool(drafts))
+        self._sampled, self._in_flight = [], {}
+
+    def _drawn(self) -> list[NextToken]:
+        """Return the sampled tokens of all positions."""
+        drawn: list[NextToken] = []
+        for sequence in self._sampled:
+            drawn += sequence.sampled
+        return drawn
 
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass, without drafts, before the sampled tokens are read."""
@@ -198,54 +244,61 @@ class Batch:
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
-    def _draw_ahead(self, drawn: Sequence[NextToken]) -> list[mx.array]:
+    def _draw_ahead(self) -> list[mx.array]:
         """Draw the tokens behind a pass before the tokens of the pass are read.
 
         Only where the logits and the sampler alone decide about them. If a text ends with a token
         of the pass, the draw behind it is in vain.
 
-        Args:
-            drawn: The tokens of the pass.
-
         Returns:
             The drawn tokens, not evaluated; none if they cannot be drawn.
         """
         sequences = self._rows.sequences
-        parameters = drawn[0].row_parameters
+        parameters = sequences[0].row_parameters
         if parameters is None or not all(sequence.is_free for sequence in sequences):
             return []
-        if any(token.row_parameters != parameters for token in drawn):
+        if any(sequence.row_parameters != parameters for sequence in sequences):
             return []
-        following = [sequence.next_token(unread=1) for sequence in sequences]
-        if any(token.row_parameters != parameters for token in following):
+        for sequence in sequences:
+            sequence.prepare(unread=1)
+        if any(sequence.row_parameters != parameters for sequence in sequences):
             return []
-        logits = NextLogits.stacked([sequence.next_logits for sequence in sequences])
-        NextToken.sample_together(following, logits)
+        following = sample_together(sequences)
         for sequence, token in zip(sequences, following, strict=True):
-            sequence.drawn = token
+            sequence.drawn_ahead = token
         return [following[0].drawn]
 
-    def _settle_ahead(self, sampled: list[Step], accepted: list[Step]) -> None:
-        """Keep the tokens of a pass that was dispatched before they were read."""
-        for step in sampled:
-            if step.is_redrawn:
-                self._rows.withdraw()
-                return
-        for step in accepted:
-            step.sequence.tail = [step.sampled[0].token_id]
+    def _settle_ahead(self, going: Sequence[GeneratedSequence], first: Sequence[NextToken]) -> None:
+        """Keep the tokens of a pass that was dispatched before they were read.
 
-    def _measure(self, tokens: int, seconds: float, *, is_drafted: bool) -> None:
-        """Record the time of a step. The draft model's part in it is not the pass's."""
-        if not self._has_joined:
-            seconds += self._feed_seconds - self._drafts.model_seconds
-            self._costs.record(tokens, seconds, is_drafted=is_drafted)
-        self._has_joined, self._feed_seconds = False, 0.0
-
-    def feed(self) -> None:
-        """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
-
-        To be called after every step.
+        Args:
+            going: The sequences that have not failed.
+            first: The tokens of the pass. If one of them is refused, another is sampled.
         """
+        if any(
+            one.sampled[0] is not token for one, token in zip(self._sampled, first, strict=True)
+        ):
+            self._rows.withdraw()
+        for sequence in self._sampled:
+            sequence.timings.step += 1
+        for sequence in going:
+            if sequence.tail:
+                sequence.tail = [sequence.sampled[0].token_id]
+
+    def _measure(self, *, is_drafted: bool) -> None:
+        """Record the time of a step in which every sequence has sampled a token.
+
+        The draft model's part in it is not the pass's.
+        """
+        if len(self._sampled) < len(self._rows.sequences):
+            return
+        if not self._has_joined:
+            seconds = self._seconds - self._drafts.model_seconds
+            self._costs.record(self._sampled_tokens, seconds, is_drafted=is_drafted)
+        self._has_joined, self._seconds = False, 0.0
+
+    def run_pass(self) -> None:
+        """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from."""
         sequences = self._rows.sequences
         if not sequences:
             return
@@ -269,38 +322,17 @@ class Batch:
             self._rows.begin_trial(lengths)
         dispatched = time.perf_counter()
         mx.async_eval(self._forward(padded_tokens(tokens), lengths, drafts))
-        work: Work = ("dispatch", dispatched, time.perf_counter())
+        ended = time.perf_counter()
         for sequence in sequences:
-            sequence.timings.add_all((work,))
+            sequence.timings.add("dispatch", dispatched, ended)
             sequence.timings.step += 1
         if not drafts:
             self._rows.settle()
-        self._feed_seconds = time.perf_counter() - started
+        self._seconds = time.perf_counter() - started
 
-    def _sample(self, steps: list[Step]) -> list[Step]:
-        """Sample tokens for the sequences with logits, and return their steps."""
-        if any(step.sequence.choices is not None for step in steps):
-            Step.perform(steps, self._draw_choice)
-        begun = [step for step in Step.perform(steps, Step.begin) if step.sampled]
-        left = [step for step in begun if not step.sampled[0].is_drawn]
-        alone = sample_together(left) if len(left) > 1 else left
-        if len(Step.perform(alone, Step.sample)) == len(alone):
-            return begun
-        return [step for step in begun if step.error is None and not step.is_slow]
-
-    def _draw_choice(self, step: Step) -> None:
-        if step.sequence.is_at_choice:
-            step.tokens += self._choices.draw(step.sequence)
-
-    def _read(self, sampled: Sequence[Step], drawn: Sequence[NextToken]) -> Work:
-        """Wait for the sampled tokens, and return the time."""
-        started = time.perf_counter()
-        NextToken.read(drawn)
-        ended = time.perf_counter()
-        for step in sampled:
-            if step.sequence.timings.first_token is None:
-                step.sequence.timings.first_token = ended
-        return "wait", started, ended
+    def _draw_choice(self, sequence: GeneratedSequence) -> None:
+        if sequence.is_at_choice:
+            sequence.output += self._choices.draw(sequence)
 
     def _token_counts(
         self,

@@ -24,7 +24,7 @@ from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass
 from .limits import PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
 from .prefill import Prefill, default_prefill_step_size
-from .sequence import GeneratedSequence
+from .sequence import GeneratedSequence, Status
 from .sequence_samplers import CustomSampler, LogitsProcessor, LogprobsSampler
 
 if TYPE_CHECKING:
@@ -205,24 +205,28 @@ def _generate(
     on_progress(0, total)
     forced = sequence.advance_forced()
     while not prefill.next_pass():
-        on_progress(prefill.processed, total)
+        on_progress(sequence.processed, total)
     on_progress(total, total)
     batch = Batch(prefill.forward, quantize=prefill.quantize)
     batch.add(sequence, prefill.cache)
     for token in forced:
         yield token.token_id, _certain(token.token_id, width)
     while not sequence.finished:
-        (step,) = batch.generate_step()
-        if step.error is not None:
-            raise step.error
-        if step.is_slow:
+        batch.sample()
+        batch.run_ahead()
+        batch.commit()
+        if sequence.error is not None:
+            raise sequence.error
+        if sequence.status is Status.WAITING:
             sequence.constraint.compute_slow()
+            sequence.status = Status.RUNNING
             continue
         # The device works on the next token while the caller handles this one.
         logprobs = sampler.logprobs
         if not sequence.finished:
-            batch.feed()
-        for token in step.tokens:
+            batch.run_pass()
+        tokens, sequence.output = sequence.output, []
+        for token in tokens:
             certain = _certain(token.token_id, width) if token.is_forced else logprobs
             yield token.token_id, certain
 

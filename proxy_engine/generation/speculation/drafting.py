@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -18,7 +18,6 @@ from ..cache_layers import can_retract
 from ..constraint import ADVANCE_STEPS
 from ..model_checks import ModelChecks
 from ..sequence import GeneratedSequence
-from ..step import Step
 from .draft_length import (
     AcceptanceRates,
     DraftGain,
@@ -157,20 +156,14 @@ class Drafting:
         first = draft.steps[0]
         return RowOutlook(self._rates.rate(first.part, first.source), len(draft.tokens), pending)
 
-    def record(self, draft: Draft, accepted: int, judged: int) -> None:
-        """Record the result of a verification.
-
-        Args:
-            draft: The draft.
-            accepted: How many of its proposed tokens were accepted.
-            judged: How many of them were verified. Slow masks end a verification early.
-        """
+    def record(self, draft: Draft) -> None:
+        """Record the result of a verification."""
         sources = [step.source for step in draft.steps]
         self.drafted.update(sources)
-        self.accepted.update(sources[:accepted])
-        left = accepted
-        steps_judged = draft.steps[:judged]
-        for (part, source), steps in groupby(steps_judged, lambda step: (step.part, step.source)):
+        self.accepted.update(sources[: draft.accepted])
+        left = draft.accepted
+        judged = draft.steps[: draft.judged]
+        for (part, source), steps in groupby(judged, lambda step: (step.part, step.source)):
             drafted = len(list(steps))
             self._rates.record(part, source, drafted, min(left, drafted))
             if left < drafted:
@@ -331,19 +324,14 @@ class BatchDrafts:
             drafting[sequence].in_flight = draft
         return drafts
 
-    def record(self, steps: Iterable[Step]) -> None:
+    def record(self) -> None:
         """Record the results of verifications, whose accepted tokens are committed."""
-        for step in steps:
-            sequence, draft = step.sequence, step.draft
-            if draft is None:
-                continue
-            accepted = step.accepted
-            if accepted and not (sequence.pending or sequence.finished):
+        for sequence, draft in self.in_flight().items():
+            if draft.accepted and not (sequence.pending or sequence.finished):
                 # The next token was not sampled, because a choice is to be scored first.
-                sequence.logits = draft.logits[accepted - 1]
+                sequence.logits = draft.logits[draft.accepted - 1]
             if isinstance(sequence.drafting, Drafting):
-                sequence.drafting.record(draft, accepted, step.judged)
-        for sequence in self._rows.sequences:
+                sequence.drafting.record(draft)
             self.drop(sequence)
 
     def drop(self, sequence: GeneratedSequence) -> None:

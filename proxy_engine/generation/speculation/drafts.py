@@ -18,6 +18,7 @@ from state_machines import Matcher
 from ..forward_pass import NextLogits
 from ..sampling import Proposal
 from ..sequence import GeneratedSequence
+from ..sequence_samplers import RandomState
 
 
 class Drafter(Protocol):
@@ -102,6 +103,10 @@ class Draft:
         tokens: All tokens of the draft: proposed and forced ones.
         logits: Logits behind each proposed token, once the pass over the draft is dispatched.
         sequence: The sequence.
+        random_states: The random states of the sequence before the first position that is sampled,
+            and behind each of them.
+        accepted: Number of proposed tokens that are accepted.
+        judged: Number of proposed tokens that are verified.
         unused: A token that was drawn for the position behind the draft, and is not part of it. The
             position is verified against it nevertheless: if only some of the drawn tokens were
             verified, those would be more likely in the output than in the target distribution.
@@ -112,6 +117,9 @@ class Draft:
         self.tokens: list[int] = []
         self.logits: list[NextLogits] = []
         self.sequence = sequence
+        self.random_states: list[RandomState] = []
+        self.accepted = 0
+        self.judged = 0
         self.unused: Proposal | None = None
         self._is_closed = (
             sequence.finished or sequence.constraint.is_scripted or sequence.has_choice

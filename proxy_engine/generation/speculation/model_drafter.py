@@ -14,7 +14,6 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -176,12 +175,11 @@ class ModelDrafter(ABC):
         """
         self._key, key = mx.random.split(self._key)
         try:
-            # The mask is computed again for verification, so the state must not change here.
-            state = draft.state
-            token = state.next_token(constraint=copy(state.constraint))
+            state = draft.state.draft_state()
+            state.prepare()
         except SlowMaskError:
             return None
-        return token.draw_draft(NextLogits.known(logits), key)
+        return state.draw_draft(NextLogits.known(logits), key)
 
     def _append(self, job: DraftJob[Any], proposal: tuple[mx.array, mx.array | None]) -> bool:
         """Append a drawn token to a draft; return whether another one is to be drafted."""

@@ -236,7 +236,7 @@ def test_running_request_shares_its_prompt_cache(tiny_model: Any, tiny_tokenizer
 def test_finished_request_is_reported_although_the_next_pass_fails(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed = Batch.feed
+    run_pass = Batch.run_pass
     had_both = False
 
     def fails_after_one_left(self: Batch) -> None:
@@ -244,9 +244,9 @@ def test_finished_request_is_reported_although_the_next_pass_fails(
         had_both = had_both or len(self.sequences) == 2
         if had_both and len(self.sequences) == 1:
             raise RuntimeError("the device is lost")
-        feed(self)
+        run_pass(self)
 
-    monkeypatch.setattr(Batch, "feed", fails_after_one_left)
+    monkeypatch.setattr(Batch, "run_pass", fails_after_one_left)
     lengths = [90, 180]
     outcomes = engine.generate_batch(
         [BatchRequest("x", options={"max_tokens": n, "min_tokens": n}) for n in lengths],

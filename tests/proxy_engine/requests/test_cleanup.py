@@ -22,14 +22,14 @@ from proxy_engine import BatchRequest, CacheOptions, DistributedError, Inference
 from proxy_engine.generation import Constraint, GeneratedSequence, Prefill, SequenceSamplers
 from proxy_engine.generation.device_masks import MAX_MASKS
 from proxy_engine.requests.request import Request
-from proxy_engine.requests.samples import Sample
+from proxy_engine.requests.running_request import RunningRequest
 from proxy_engine.requests.worker import Worker
 from state_machines import Matcher
 from state_machines.completion import Guard
 
 KINDS = (
     *(Constraint, Guard, Matcher, Prefill, Request),
-    *(Sample, GeneratedSequence, SequenceSamplers),
+    *(RunningRequest, GeneratedSequence, SequenceSamplers),
 )
 MOST_BYTES = 200_000
 
