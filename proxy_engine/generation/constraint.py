@@ -167,18 +167,15 @@ class Constraint:
         for restriction in self._bounds:
             restriction.mask(self, None, self.generated)
 
-    def mask(self, *, exact: bool = False, unread: int = 0) -> Mask | None:
+    def mask(self, *, unread: int = 0) -> Mask | None:
         """Return the mask of the next token, bool, shape (vocabulary,); ``None``: all are allowed.
 
         Args:
-            exact: Allow only tokens that :meth:`accepts` accepts.
             unread: Tokens in front of it that are not taken yet. Only without a grammar.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        if exact and self.grammar is not None:
-            self.grammar.is_exact = True
         allowed, generated = None, self.generated + unread
         for restriction in self.restrictions:
             allowed = restriction.mask(self, allowed, generated)
@@ -285,18 +282,23 @@ class Constraint:
         self.cut = Cut(self.written, refused, reason)
 
     def refuse(self, token_id: int) -> None:
-        """Record a sampled token for which a limit leaves too few tokens.
+        """Leave out refused tokens until one is taken, since the text cannot end in time after one.
 
+        If a limit leaves too few tokens after the sampled token, that is recorded.
         The limit has changed nothing if other tokens spell the same text, and text that the grammar
         forces behind it.
         """
         grammar = self.grammar
-        state = None if grammar is None else grammar.guard.state_after(token_id)
-        if grammar is None or state is None or self.is_limited:
+        if grammar is None:
             return
-        limit, earlier, form = grammar.exceeded_limit(state, 1), self.cut, grammar.form(token_id)
+        grammar.is_exact = True
+        if self.script is not None:
+            self.script.write(())
+        state = None if self.is_limited else grammar.guard.state_after(token_id)
+        limit = None if state is None else grammar.exceeded_limit(state, 1)
         if limit is None:
             return
+        earlier, form = self.cut, grammar.form(token_id)
         self.cut_off(limit, form)
         after = grammar.matcher.copy()
         with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):

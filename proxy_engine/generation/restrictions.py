@@ -142,9 +142,9 @@ class Grammar(Restriction):
         else:
             own = self.compute()
             self.masked = state, own
-        return (
-            self.guard.mask(own, exact=self.is_exact) if self.is_exact or text.is_limited else own
-        )
+        if not (self.is_exact or text.is_limited):
+            return own
+        return self.guard.mask(own, exact=self.is_exact)
 
     def compute(self) -> Mask:
         """Return the grammar's own mask.
@@ -259,8 +259,7 @@ class Script(Restriction):
 
     def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
         """Allow the next token of the script alone, unless it is refused."""
-        is_exact = text.grammar is not None and text.grammar.is_exact
-        if allowed is None or not self._tokens or is_exact or not allowed[self._tokens[0]]:
+        if allowed is None or not self._tokens or not allowed[self._tokens[0]]:
             return allowed
         return only(allowed, self._tokens[0])
 
@@ -294,8 +293,7 @@ class Script(Restriction):
 
 
 def only(allowed: Mask, token_id: int) -> Mask:
-    """Return a mask of one token, which ``allowed`` allows."""
-    """Return a mask of one token."""
+    """Return a mask of one token, of the shape of ``allowed``."""
     mask = np.zeros_like(allowed)
     mask[token_id] = True
     return mask
