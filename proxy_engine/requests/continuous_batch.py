@@ -292,9 +292,13 @@ class ContinuousBatch:
     def _end(self, request: RunningRequest) -> None:
         if request in self._requests:
             self._requests.remove(request)
-        try:
-            request.end()
-        except BaseException as error:
+        error: BaseException | None = request.sequence.error
+        if error is None:
+            try:
+                request.end()
+            except BaseException as failure:
+                error = failure
+        if error is not None:
             request.job.fail(error)
         else:
             request.job.finish(request.result)

@@ -103,7 +103,7 @@ class RunningRequest:
     def end(self) -> None:
         """Record the end of generation; read the last tokens if the request is watched."""
         self.sequence.timings.end()
-        if self.sequence.error is None and self.request.watches:
+        if self.request.watches:
             self._read_to_end()
 
     def _read_to_end(self) -> None:
@@ -128,12 +128,9 @@ class RunningRequest:
         reason ``cancelled``.
 
         Raises:
-            Exception: The error of the sequence.
             OutputValidationError: The answer is not complete, or a validator rejects it.
         """
         request, reader, sequence = self.request, self._reader, self.sequence
-        if sequence.error is not None:
-            raise sequence.error
         tokens = sequence.output
         if not request.watches:
             self._read_to_end()
@@ -281,7 +278,7 @@ class RunningRequest:
                 self.job.emit(self._token_event(token))
                 if token.logprob_vectors is not None:
                     # They are large, and the result of a stream does not have them.
-                    output[index] = token._replace(logprob_vectors=None)
+                    self.sequence.output[index] = token._replace(logprob_vectors=None)
         pieces, self._pieces = self._pieces, []
         if isinstance(self._matcher, RootMatcher):
             pieces += self._matcher.take_pieces(is_last=is_last)

@@ -21,7 +21,8 @@ from proxy_engine import (
     PartOptions,
     ReasoningOptions,
 )
-from proxy_engine.generation import step
+from proxy_engine.generation import GeneratedSequence, step
+from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation import drafting
 from state_machines import MaxTokensTooSmallError, RegexStateMachine
 from state_machines.completion import Guard
@@ -173,7 +174,7 @@ def test_error_behind_a_proposed_token_fails_the_request(
     sample = GeneratedSequence.sample
 
     def broken(self: GeneratedSequence, *arguments: Any) -> NextToken:
-        if self.sampled:
+        if self.constraint.generated > len(self.output):
             raise LookupError("broken")
         return sample(self, *arguments)
 
