@@ -12,7 +12,7 @@ Two hold a plan of the next tokens, and this is why the grammar comes before the
 * The plan of the script is the text that comes next. Whether it fits, it does not know.
 
 So a token of the script comes only if the grammar leaves it. Otherwise the script ends, and the
-text is completed without it. The other way round, the mask would have one token which the guard
+text is completed without it. The other way round, the script would prescribe a token that the guard
 refuses, and nothing could come next.
 """
 
