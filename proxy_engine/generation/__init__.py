@@ -32,9 +32,9 @@ from .sequence import Status as Status
 from .sequence_samplers import SamplingHooks as SamplingHooks
 from .sequence_samplers import SequenceSamplers as SequenceSamplers
 from .sequence_samplers import xtc_special_tokens as xtc_special_tokens
+from .speculation.draft_length import StepCosts as StepCosts
 from .speculation.drafting import Drafting as Drafting
 from .speculation.model_drafter import ModelDrafter as ModelDrafter
-from .speculation.step_costs import StepCosts as StepCosts
 from .timings import Timings as Timings
 from .tokens import Token as Token
 from .wired_memory import clear_cache as clear_cache

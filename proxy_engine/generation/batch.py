@@ -37,10 +37,10 @@ from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
 from .sequence import GeneratedSequence, Status
+from .speculation.draft_length import StepCosts
 from .speculation.drafting import BatchDrafts
 from .speculation.drafts import Draft
 from .speculation.model_drafter import ModelDrafter
-from .speculation.step_costs import StepCosts
 from .step import commit, perform, prepare, sample_all, sample_draft, sample_together
 from .wired_memory import clear_cache
 

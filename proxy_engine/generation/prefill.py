@@ -18,7 +18,7 @@ from mlx_lm.models.cache import KVCache
 from ..conversation.prompts import PromptInputs
 from ..runtime.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, padded_tokens, right_padded, trim
-from .forward_pass import ForwardPass, NextLogits, PassOutput, RowStates, position_arguments
+from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
 from .sequence import GeneratedSequence
 from .wired_memory import clear_cache
 
@@ -61,7 +61,7 @@ class Prefill:
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
     inputs: PromptInputs | None = None
-    observe: Callable[[GeneratedSequence, RowStates, int], None] | None = None
+    observe: Callable[[GeneratedSequence, mx.array, int], None] | None = None
     _is_prepared: bool = field(init=False, default=False)
 
     @property

@@ -170,7 +170,7 @@ class SequenceFactory:
         if options is None or request.hooks.changes_tokens:
             return None
         # Where no draft pays, drafters need not search.
-        has_drafters = options.prompt_lookup and (self.costs.cost.base or not options.is_adaptive)
+        has_drafters = options.prompt_lookup and (self.costs.base or not options.is_adaptive)
         drafters = self.drafters(request.prompt.token_ids) if has_drafters else []
         # A draft model reads text only. A head reads the target's states of media.
         drafter = self._draft_model

@@ -40,8 +40,7 @@ from proxy_engine import (
 from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
 from proxy_engine.generation.restrictions import Grammar, SlowMaskError
-from proxy_engine.generation.speculation import CopyDrafter, step_costs
-from proxy_engine.generation.speculation.draft_length import PassCost
+from proxy_engine.generation.speculation import CopyDrafter, draft_length
 from proxy_engine.generation.speculation.draft_model import DraftModel
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.requests.sequence_factory import SequenceFactory
@@ -328,12 +327,8 @@ def slow_masks() -> Iterator[None]:
 @contextmanager
 def drafting(alone: Alone) -> Iterator[None]:
     """Let drafts pay on every machine, and some of them be right."""
-
-    def cost(*_: Any) -> PassCost:
-        return PassCost(32.0)
-
     with (
-        patch.object(step_costs, "device_pass_cost", cost),
+        patch.object(draft_length, "device_base", lambda: 32.0),
         patch.object(Batch, "_measure", lambda *_, **__: None),
         patch.object(SequenceFactory, "drafters", lambda *given: alone.drafters(*given)),
         complete_masks(),

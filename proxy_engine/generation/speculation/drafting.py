@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from state_machines.budgets import step_limit
@@ -19,17 +18,97 @@ from ..model_checks import ModelChecks
 from ..restrictions import ADVANCE_STEPS
 from ..sequence import GeneratedSequence
 from .draft_length import (
-    AcceptanceRates,
+    STEPS_BETWEEN_UPDATES,
     DraftGain,
     RowOutlook,
+    StepCosts,
     batch_lengths,
+    can_pay,
     draft_length,
 )
 from .drafts import MAX_TOKENS_PER_STEP, Draft, Drafter
 from .model_drafter import ModelDrafter
-from .step_costs import STEPS_BETWEEN_UPDATES, StepCosts
 
 _log = logging.getLogger(__name__)
+
+_FIRST_RATE = 0.75
+"""Rate before the first draft. With the base of a CPU, the first draft has 5 tokens."""
+
+_MEMORY = 0.9
+"""Weight of the evidence so far, after each draft."""
+
+_MAX_EVIDENCE = 16.0
+"""Largest number of tokens that count, so that a drafter that was good is abandoned soon."""
+
+_REFUSALS_BEFORE_PAUSE = 3
+_FIRST_PAUSE = 4
+_PAUSE_GROWTH = 4
+_MAX_PAUSE = 1024
+_RETRY_RATE = 0.4
+"""Lowest rate after a pause, so that the drafter is tried again, with a short draft."""
+
+
+class AcceptanceRate:
+    """Estimates how often the proposals of one drafter are accepted in one part of an answer.
+
+    A draft of ``n`` tokens tells of its accepted tokens and of the first refused one; the tokens
+    behind that were never judged. The estimate is the share of accepted tokens among the judged
+    ones, and recent drafts count more.
+
+    A drafter whose drafts are refused from the first token pauses: for 4 tokens after the third
+    such draft in a row, then for 16, and so on up to 1,024. A single accepted token ends that.
+    """
+
+    def __init__(self) -> None:
+        # Weighted numbers of tokens. At most one token of a draft is refused.
+        self._accepted = 0.0
+        self._refused = 0.0
+        # Drafts since the last accepted token.
+        self._refusals = 0
+        self._resumes_at = 0
+
+    def at(self, generated: int) -> float:
+        """Return the expected probability that a proposed token is accepted.
+
+        It is the probability of each token of a draft, provided that those before it are accepted.
+
+        Args:
+            generated: Tokens that the sequence has generated, forced ones included.
+
+        Returns:
+            0 during a pause.
+        """
+        if generated < self._resumes_at:
+            return 0.0
+        # The first rate counts as one more token.
+        rate = (_FIRST_RATE + self._accepted) / (1 + self._accepted + self._refused)
+        return max(rate, _RETRY_RATE) if self._refusals >= _REFUSALS_BEFORE_PAUSE else rate
+
+    def record(self, drafted: int, accepted: int, generated: int) -> None:
+        """Record the outcome of a draft.
+
+        Args:
+            drafted: Proposed tokens that were verified.
+            accepted: How many of them were accepted.
+            generated: Tokens that the sequence has generated.
+        """
+        if drafted <= 0:
+            return
+        hits, misses = float(accepted), float(accepted < drafted)
+        room = max(0.0, _MAX_EVIDENCE - hits - misses)
+        before = self._accepted + self._refused
+        kept = min(_MEMORY, room / before) if before else 0.0
+        scale = min(1.0, _MAX_EVIDENCE / (hits + misses))
+        self._accepted = kept * self._accepted + scale * hits
+        self._refused = kept * self._refused + scale * misses
+        if accepted:
+            self._refusals, self._resumes_at = 0, 0
+            return
+        self._refusals += 1
+        excess = self._refusals - _REFUSALS_BEFORE_PAUSE
+        if excess >= 0:
+            pause = min(_MAX_PAUSE, _FIRST_PAUSE * _PAUSE_GROWTH ** min(excess, 8))
+            self._resumes_at = generated + pause
 
 
 class Drafting:
@@ -64,8 +143,8 @@ class Drafting:
         self._costs = costs
         self._model = model if options.draft_model else None
         self._model_cost = model_cost
-        self._rates = AcceptanceRates()
-        self._counted = 0
+        # By part of the answer and source of the proposal.
+        self._rates: defaultdict[tuple[str, str], AcceptanceRate] = defaultdict(AcceptanceRate)
 
     @property
     def has_model(self) -> bool:
@@ -81,9 +160,7 @@ class Drafting:
         """Whether a draft of the sequence can pay; see :meth:`expected_draft`."""
         if self._model is not None:
             return True
-        self._advance(sequence)
-        part = sequence.constraint.part_name
-        return any(self._pays(part, drafter, rows) for drafter in self._drafters)
+        return any(self._pays(sequence, drafter, rows) for drafter in self._drafters)
 
     def expected_draft(self, sequence: GeneratedSequence, rows: int) -> RowOutlook | None:
         """Return the draft that is likely once the next token is known; ``None``: there is none.
@@ -92,34 +169,31 @@ class Drafting:
             sequence: The sequence.
             rows: Rows of the pass that are padded to the same width.
         """
-        self._advance(sequence)
-        part = sequence.constraint.part_name
         for drafter in list(self._drafters):
-            if not self._pays(part, drafter, rows):
+            if not self._pays(sequence, drafter, rows):
                 # It takes the tokens once they may be of use.
                 continue
-            rate = self._rates.rate(part, drafter.source)
+            rate = self._rate(sequence, drafter.source)
             try:
                 drafter.update(sequence.tokens)
                 if drafter.expects_draft(sequence.constraint.matcher):
                     return RowOutlook(rate, self._options.max_draft_tokens)
             except Exception as error:
                 self._drop(drafter, error)
-        length = self._model_length(part, pending=1)
+        length = self._model_length(sequence, pending=1)
         if self._model is None or not length:
             return None
-        return RowOutlook(self._rates.rate(part, self._model), length)
+        return RowOutlook(self._rate(sequence, self._model), length)
 
     def draft(self, sequence: GeneratedSequence) -> Draft:
         """Return a draft behind the sequence's pending tokens; it may be empty."""
-        self._advance(sequence)
         for drafter in list(self._drafters):
             try:
                 drafter.update(sequence.tokens)
             except Exception as error:
                 self._drop(drafter, error)
         draft = Draft(sequence)
-        gain = DraftGain(self._costs.cost, max(1, len(sequence.pending)))
+        gain = DraftGain(self._costs.base, max(1, len(sequence.pending)))
         limit = MAX_TOKENS_PER_STEP * self._options.max_draft_tokens
         # No grammar makes other requests wait.
         with step_limit(ADVANCE_STEPS):
@@ -138,11 +212,11 @@ class Drafting:
         if draft.is_closed or not draft.is_empty:
             return 0
         state = draft.state
-        return self._model_length(state.constraint.part_name, pending=max(1, len(state.pending)))
+        return self._model_length(state, pending=max(1, len(state.pending)))
 
     def may_use_model(self, sequence: GeneratedSequence) -> bool:
         """Whether the draft model or head would draft now, by its acceptance rate and cost."""
-        return self._model_length(sequence.constraint.part_name, pending=1) > 0
+        return self._model_length(sequence, pending=1) > 0
 
     def outlook(self, draft: Draft, pending: int) -> RowOutlook:
         """Return the length and the acceptance rate of a draft.
@@ -152,9 +226,10 @@ class Drafting:
             pending: Tokens that the pass processes before it.
         """
         if not draft.steps:
-            return RowOutlook(0, 0, pending)
+            return RowOutlook(pending=pending)
         first = draft.steps[0]
-        return RowOutlook(self._rates.rate(first.part, first.source), len(draft.tokens), pending)
+        rate = self._rates[first.part, first.source].at(draft.sequence.generated)
+        return RowOutlook(rate, len(draft.tokens), pending)
 
     def record(self, draft: Draft) -> None:
         """Record the result of a verification."""
@@ -165,7 +240,8 @@ class Drafting:
         judged = draft.steps[: draft.judged]
         for (part, source), steps in groupby(judged, lambda step: (step.part, step.source)):
             drafted = len(list(steps))
-            self._rates.record(part, source, drafted, min(left, drafted))
+            generated = draft.sequence.generated
+            self._rates[part, source].record(drafted, min(left, drafted), generated)
             if left < drafted:
                 break
             left -= drafted
@@ -174,16 +250,15 @@ class Drafting:
         """Draft without the draft model or head from now on."""
         self._model = None
 
-    def _pays(self, part: str, drafter: Drafter, rows: int) -> bool:
+    def _rate(self, sequence: GeneratedSequence, source: str) -> float:
+        return self._rates[sequence.constraint.part_name, source].at(sequence.generated)
+
+    def _pays(self, sequence: GeneratedSequence, drafter: Drafter, rows: int) -> bool:
         if not self.is_adaptive:
             return True
-        return self._costs.cost.pays(self._rates.rate(part, drafter.source), rows)
+        return can_pay(self._rate(sequence, drafter.source), self._costs.base, rows)
 
-    def _advance(self, sequence: GeneratedSequence) -> None:
-        self._rates.advance(sequence.generated - self._counted)
-        self._counted = sequence.generated
-
-    def _model_length(self, part: str, *, pending: int) -> int:
+    def _model_length(self, sequence: GeneratedSequence, *, pending: int) -> int:
         options = self._options
         if self._model is None:
             return 0
@@ -191,9 +266,13 @@ class Drafting:
             return options.num_draft_tokens
         if not options.is_adaptive:
             return options.max_draft_tokens
-        rate = self._rates.rate(part, self._model)
-        cost = replace(self._costs.cost, per_draft_token=self._model_cost)
-        return draft_length(rate, cost, options.max_draft_tokens, pending=pending)
+        return draft_length(
+            self._rate(sequence, self._model),
+            self._costs.base,
+            options.max_draft_tokens,
+            pending=pending,
+            draft_cost=self._model_cost,
+        )
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
         """Append the proposal of a drafter, as far as it pays; return whether a token was added."""
@@ -208,7 +287,7 @@ class Drafting:
         except Exception as error:
             self._drop(drafter, error)
             return False
-        rate = self._rates.rate(state.constraint.part_name, drafter.source)
+        rate = self._rate(state, drafter.source)
         while proposed and (gain.pays(rate) or not self.is_adaptive):
             if not draft.append(proposed[0], drafter.source):
                 break
@@ -287,10 +366,10 @@ class BatchDrafts:
         }
         if not any(expected.values()):
             return False
-        outlooks = [expected.get(sequence) or RowOutlook(0, 0) for sequence in self._rows.sequences]
+        outlooks = [expected.get(sequence) or RowOutlook() for sequence in self._rows.sequences]
         if len(outlooks) == 1 or not all(drafters.is_adaptive for drafters in drafting.values()):
             return any(outlook.at_most for outlook in outlooks)
-        return any(batch_lengths(outlooks, self._costs.cost, pads=self._pads))
+        return any(batch_lengths(outlooks, self._costs.base, pads=self._pads))
 
     def make(self) -> dict[GeneratedSequence, Draft]:
         """Return drafts for the next pass, as long as pays for all sequences together."""
@@ -311,10 +390,10 @@ class BatchDrafts:
             outlooks = [
                 drafting[sequence].outlook(drafts[sequence], len(sequence.pending))
                 if sequence in drafts
-                else RowOutlook(0, 0, len(sequence.pending))
+                else RowOutlook(pending=len(sequence.pending))
                 for sequence in self._rows.sequences
             ]
-            lengths = batch_lengths(outlooks, self._costs.cost, pads=self._pads)
+            lengths = batch_lengths(outlooks, self._costs.base, pads=self._pads)
             for sequence, length in zip(self._rows.sequences, lengths, strict=True):
                 if sequence in drafts:
                     drafts[sequence].cut(length)

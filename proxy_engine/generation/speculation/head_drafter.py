@@ -14,7 +14,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from ...prompt_cache.prompt_caches import PromptCaches
 from ..batch_rows import BatchRows
 from ..cache_layers import can_pad, padded_tokens, right_padded
-from ..forward_pass import ForwardPass, RowStates
+from ..forward_pass import ForwardPass
 from ..prefill import default_prefill_step_size
 from ..sequence import GeneratedSequence
 from ..shared_prefix import Layers, prefix_layers
@@ -106,14 +106,14 @@ class HeadDrafter(ModelDrafter):
             raise ValueError("the hidden states of the model are not known")
         tokens = mx.array([[0, 1]], mx.int32)
         cache = make_prompt_cache(forward.model)
-        states = forward(tokens, cache).states(0, 2).part(0, 2)[None]
+        states = forward(tokens, cache).states(0, 2)[None]
         read = prefix_layers(cache, 0, 2) if self._head.reads_target else self._head.make_cache()
         output = self._head.read(tokens, states, read, 0)
         mx.eval(self._head.logits(output.features))
         # The output layer is that of the target.
         self.token_bytes += layer.nbytes
 
-    def observe(self, sequence: GeneratedSequence, states: RowStates, end: int) -> None:
+    def observe(self, sequence: GeneratedSequence, states: mx.array, end: int) -> None:
         """Take the hidden states of a pass of the target; see :class:`ModelDrafter`.
 
         They are only noted while the head does not draft, and read once it does.
@@ -121,7 +121,7 @@ class HeadDrafter(ModelDrafter):
         drafting = sequence.drafting
         if drafting is None or not drafting.has_model:
             return
-        start = end - states.length
+        start = end - len(states)
         try:
             text = self._texts.get(sequence)
             if text is not None:

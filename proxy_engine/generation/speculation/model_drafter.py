@@ -23,7 +23,7 @@ from mlx.nn.layers.base import Module
 from state_machines.budgets import step_limit
 
 from ..batch_rows import BatchRows, CachedText
-from ..forward_pass import NextLogits, RowStates
+from ..forward_pass import NextLogits
 from ..restrictions import ADVANCE_STEPS, SlowMaskError
 from ..sequence import GeneratedSequence
 from .drafts import MAX_TOKENS_PER_STEP, Draft
@@ -126,7 +126,7 @@ class ModelDrafter(ABC):
                 draft.sequence.random_state = state
 
     def observe(  # noqa: B027
-        self, sequence: GeneratedSequence, states: RowStates, end: int
+        self, sequence: GeneratedSequence, states: mx.array, end: int
     ) -> None:
         """Take the hidden states of a pass of the target.
 

@@ -35,7 +35,7 @@ from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.retries import Attempts
 from proxy_engine.requests.scheduler import Scheduler
-from proxy_engine.requests.streams import QueuedRequest, RunningBatch
+from proxy_engine.requests.streams import RunningBatch
 from proxy_engine.results.events import Event
 
 PERSON = {
@@ -358,44 +358,48 @@ def test_worker_calls_do_not_starve_requests(engine: InferenceEngine) -> None:
     done.set()
 
 
+def submitted(engine: InferenceEngine, prompt: str) -> Future[Any]:
+    request = core_of(engine).preparation.request(prompt, None, {"max_tokens": 3})
+    return core_of(engine).scheduler.submit(request)
+
+
 def test_announced_requests_begin_together(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "_MAX_ADMISSION_SECONDS", 60)
     core = core_of(engine)
     with core.scheduler.announced():
-        first = core.queue("x", None, {"max_tokens": 3})
+        first = submitted(engine, "x")
         time.sleep(0.05)
         assert not len(core.batch)
-        assert not first.future.done()
-        core.queue("y", None, {"max_tokens": 3})
-    assert first.result().usage.completion_tokens
+        assert not first.done()
+        submitted(engine, "y")
+    assert first.result()().usage.completion_tokens
 
 
 def test_announced_requests_are_not_waited_for_long(engine: InferenceEngine) -> None:
-    core = core_of(engine)
-    with core.scheduler.announced():
-        assert core.queue("x", None, {"max_tokens": 3}).result().usage.completion_tokens
+    with core_of(engine).scheduler.announced():
+        assert submitted(engine, "x").result()().usage.completion_tokens
 
 
-def _queued(future: Future[Any], media_bytes: int = 0) -> tuple[QueuedRequest, Any]:
-    """Return a queued request that the future ends, and the request."""
+def _attempts(future: Future[Any], media_bytes: int = 0) -> Attempts:
+    """Return the attempts at a request that the future ends."""
     prompt = SimpleNamespace(media_bytes=media_bytes)
     request: Any = SimpleNamespace(prompt=prompt, cancelled=threading.Event())
-    return QueuedRequest(Attempts(request, lambda *_: future)), request
+    return Attempts(request, lambda *_: future)
 
 
 def test_error_of_the_iterable_cancels_the_batch() -> None:
-    queued, request = _queued(Future())
+    attempts = _attempts(Future())
 
     def prompts() -> Iterator[str]:
         yield "x"
         raise LookupError("no more")
 
-    items = RunningBatch(lambda _: queued, prompts(), batch_size=4, announced=nullcontext).items()
+    items = RunningBatch(lambda _: attempts, prompts(), batch_size=4, announced=nullcontext).items()
     with pytest.raises(LookupError):
         next(items)
-    assert request.cancelled.is_set()
+    assert attempts.request.cancelled.is_set()
 
 
 def test_request_cancelled_during_preparation_is_never_queued(
@@ -528,15 +532,15 @@ def test_warm_up_probes_batches_before_the_first_request(
 def test_large_media_are_not_read_ahead(megabytes: int, unfinished: int, ordered: bool) -> None:
     futures: list[Future[Any]] = []
 
-    def queue(_: BatchRequest) -> QueuedRequest:
+    def prepare(_: BatchRequest) -> Attempts:
         futures.append(Future())
-        return _queued(futures[-1], megabytes << 20)[0]
+        return _attempts(futures[-1], megabytes << 20)
 
     def prompts() -> Iterator[str]:
         yield "first"
         futures[0].set_result(None)
         yield from itertools.repeat("x")
 
-    batch = RunningBatch(queue, prompts(), batch_size=4, announced=nullcontext, ordered=ordered)
+    batch = RunningBatch(prepare, prompts(), batch_size=4, announced=nullcontext, ordered=ordered)
     assert next(batch.items()).index == 0
     assert len(futures) == 1 + unfinished

@@ -146,7 +146,9 @@ def test_abort_fails_running_and_waiting_requests(
     engine = InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2)
     stream = engine.stream("hello", max_tokens=400)
     next(stream)
-    waiting = [core_of(engine).queue("hello", None, {"max_tokens": 400}) for _ in range(4)]
+    core = core_of(engine)
+    requests = [core.preparation.request("hello", None, {"max_tokens": 400}) for _ in range(4)]
+    waiting = [core.scheduler.submit(request) for request in requests]
     core_of(engine).worker.submit(blocked.wait)
     core_of(engine).worker.abort(FAILURE)
     with pytest.raises(DistributedError):

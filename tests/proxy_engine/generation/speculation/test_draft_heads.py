@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ from speculation_checks import PERSON, outcome
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
 from proxy_engine.generation import Batch, Drafting
-from proxy_engine.generation.forward_pass import ForwardPass, RowStates
+from proxy_engine.generation.forward_pass import ForwardPass
 from proxy_engine.generation.prefill import Prefill
-from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.models.draft_heads import (
@@ -121,7 +120,7 @@ def _peer(
     forward = ForwardPass(model, drafter.state_layers)
     ids = mx.array([tokens[:-1]], mx.int32)
     target, known = make_prompt_cache(model), len(tokens) - 1
-    hidden = forward(ids, target).states(0, known).part(0, known)[None]
+    hidden = forward(ids, target).states(0, known)[None]
     logits: list[mx.array] = []
 
     def sampler(found: mx.array) -> mx.array:
@@ -362,12 +361,12 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
 
 @ONE_OF_EACH
 def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEngine) -> None:
-    draws: list[Sequence[NextToken]] = []
+    draws: list[int] = []
     draw = Batch._draw_ahead
 
-    def recorded(batch: Batch, drawn: Sequence[NextToken]) -> Any:
-        draws.append(drawn)
-        return draw(batch, drawn)
+    def recorded(batch: Batch) -> Any:
+        draws.append(len(batch.sequences))
+        return draw(batch)
 
     lookups = SpeculationOptions(draft_model=False)
     answers = []
@@ -385,8 +384,8 @@ def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEn
 # The states of one text.
 
 
-def states(*values: int) -> RowStates:
-    return RowStates(mx.array([values], mx.float32)[..., None], 0, len(values))
+def states(*values: int) -> mx.array:
+    return mx.array(values, mx.float32)[:, None]
 
 
 def taken(unread: HiddenStates) -> list[int]:
