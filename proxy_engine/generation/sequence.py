@@ -87,6 +87,8 @@ class GeneratedSequence(CachedText):
         logits: Logits of the next token, once all tokens are processed.
         sampled: The tokens that are sampled behind the last pass and not read: the next one, and
             those behind the tokens of a draft.
+        is_free: There is no grammar. The next token can be sampled before the tokens in front of it
+            are read: its logits and its sampler decide it alone.
         drawn_ahead: The next token, if it was drawn before the tokens in front of it were read.
         scored_choices: The finite choices that were drawn so far.
         inexact_choice_tokens: Tokens of finite choices that could not be scored.
@@ -117,6 +119,7 @@ class GeneratedSequence(CachedText):
         self.sampled: list[NextToken] = []
         self.drawn_ahead: NextToken | None = None
         self.constraint = constraint
+        self.is_free = not constraint.has_grammar
         self.samplers = samplers
         self.masks = masks
         self.reports = reports
@@ -158,14 +161,6 @@ class GeneratedSequence(CachedText):
             and self.logits is not None
             and self.status is Status.RUNNING
         )
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the next token can be sampled before the tokens in front of it are read.
-
-        Its logits and its sampler decide it alone: there is no grammar.
-        """
-        return not self.constraint.has_grammar
 
     def fail(self, error: Exception) -> None:
         """End with an error. Other sequences are not affected."""

@@ -55,11 +55,16 @@ def perform(
 
 
 def prepare(sequence: GeneratedSequence) -> None:
-    """Compute the mask of the next token.
+    """Compute the mask of the next token, unless the token is drawn already.
 
     Raises:
         SlowMaskError: It takes too long.
     """
+    ahead, sequence.drawn_ahead = sequence.drawn_ahead, None
+    if ahead is not None:
+        sequence.sampled = [ahead]
+        return
+    sequence.sampled = []
     if sequence.is_free:
         # Nothing is computed that would be worth measuring.
         sequence.prepare()
@@ -69,16 +74,22 @@ def prepare(sequence: GeneratedSequence) -> None:
     sequence.timings.add("mask", started, time.perf_counter())
 
 
-def sample_all(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
-    """Sample the next tokens of sequences without drafts; of equal samplers, all at once.
+def sample(sequence: GeneratedSequence) -> None:
+    """Sample the next token."""
+    started = time.perf_counter()
+    sequence.sampled = [sequence.sample(sequence.next_logits)]
+    sequence.timings.add("sample", started, time.perf_counter())
+
+
+def sample_rows(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
+    """Sample the next tokens of sequences with equal samplers all at once.
 
     Returns:
-        The sequences that have not failed.
+        The other sequences.
     """
     groups: dict[object, list[GeneratedSequence]] = {}
     for sequence in sequences:
-        kind = sequence.row_parameters if len(sequences) > 1 else None
-        groups.setdefault(kind, []).append(sequence)
+        groups.setdefault(sequence.row_parameters, []).append(sequence)
     alone = groups.pop(None, [])
     for group in groups.values():
         if len(group) == 1:
@@ -90,8 +101,7 @@ def sample_all(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence
         ended = time.perf_counter()
         for sequence in group:
             sequence.timings.add("sample", started, ended)
-    perform(alone, _sample)
-    return [sequence for sequence in sequences if sequence.error is None]
+    return alone
 
 
 def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
@@ -101,12 +111,6 @@ def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
         [sequence.mask for sequence in sequences],
         [sequence.next_logits for sequence in sequences],
     )
-
-
-def _sample(sequence: GeneratedSequence) -> None:
-    started = time.perf_counter()
-    sequence.sampled = [sequence.sample(sequence.next_logits)]
-    sequence.timings.add("sample", started, time.perf_counter())
 
 
 def sample_draft(draft: Draft) -> None:

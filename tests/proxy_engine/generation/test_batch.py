@@ -63,7 +63,7 @@ class ScriptedSequence(GeneratedSequence):
         constraint = ScriptedConstraint([], (), 10**6)
         super().__init__(prompt, constraint, cast(Any, None), masks=DeviceMasks())
         constraint.sequence = self
-        constraint.has_grammar = True
+        self.is_free = False
         self.stretches = [list(stretch) for stretch in stretches]
         self.rejected = rejected
         self.invalid: set[int] = set()
