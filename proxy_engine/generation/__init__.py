@@ -23,7 +23,7 @@ from .limits import UsableTokens as UsableTokens
 from .limits import end_token_ids as end_token_ids
 from .model_checks import ModelChecks as ModelChecks
 from .prefill import Prefill as Prefill
-from .restrictions import Grammar as Grammar
+from .restrictions import GuardedGrammar as GuardedGrammar
 from .restrictions import Restriction as Restriction
 from .restrictions import Script as Script
 from .sampling import ReportedLogprobs as ReportedLogprobs

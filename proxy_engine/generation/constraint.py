@@ -19,7 +19,7 @@ from .fast_forward import must_end
 from .limits import MinTokens
 from .restrictions import (
     ADVANCE_STEPS,
-    Grammar,
+    GuardedGrammar,
     Limit,
     Restriction,
     Script,
@@ -93,11 +93,11 @@ class Constraint:
 
     def _set(self, restrictions: Sequence[Restriction]) -> None:
         self.restrictions = restrictions
-        self.grammar: Grammar | None = None
+        self.grammar: GuardedGrammar | None = None
         self.script: Script | None = None
         self._bounds: Sequence[Restriction] = ()
         for number, restriction in enumerate(restrictions):
-            if isinstance(restriction, Grammar):
+            if isinstance(restriction, GuardedGrammar):
                 self.grammar, self._bounds = restriction, restrictions[:number]
             elif isinstance(restriction, Script):
                 self.script = restriction

@@ -24,7 +24,7 @@ from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass
 from .limits import UsableTokens, end_token_ids
 from .prefill import Prefill, default_prefill_step_size
-from .restrictions import Grammar, Restriction, Script
+from .restrictions import GuardedGrammar, Restriction, Script
 from .sequence import GeneratedSequence, Status
 from .sequence_samplers import (
     CustomSampler,
@@ -134,7 +134,10 @@ def generate_step(
         if machine is not None:
             guard = Guard(machine.matcher(vocabulary), max_tokens)
             tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
-            restrictions = [Grammar(guard), Script(masks, tokenize if fast_forward else None)]
+            restrictions = [
+                GuardedGrammar(guard),
+                Script(masks, tokenize if fast_forward else None),
+            ]
         elif (usable := text_token_mask(vocabulary)) is not None:
             restrictions = [UsableTokens(usable)]
         constraint = Constraint(restrictions, end_token_ids(vocabulary, tokenizer), max_tokens)

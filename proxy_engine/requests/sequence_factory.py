@@ -23,7 +23,7 @@ from ..generation import (
     Drafting,
     FastForward,
     GeneratedSequence,
-    Grammar,
+    GuardedGrammar,
     MinTokens,
     ModelDrafter,
     PartLimits,
@@ -140,7 +140,7 @@ class SequenceFactory:
             }
             if limits:
                 made.append(PartLimits(limits, request.max_tokens, budgets=(REASONING,)))
-            made.append(Grammar(guard))
+            made.append(GuardedGrammar(guard))
         if options.min_tokens:
             made.append(MinTokens(options.min_tokens, self.masks, self.vocabulary.size))
         if guard is not None:

@@ -39,7 +39,7 @@ from proxy_engine import (
 )
 from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
-from proxy_engine.generation.restrictions import Grammar, SlowMaskError
+from proxy_engine.generation.restrictions import GuardedGrammar, SlowMaskError
 from proxy_engine.generation.speculation import CopyDrafter, draft_length
 from proxy_engine.generation.speculation.draft_model import DraftModel
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
@@ -300,26 +300,26 @@ class Alone:
 @contextmanager
 def slow_masks() -> Iterator[None]:
     """Let other threads compute every third mask, for a while."""
-    compute, compute_slow = Grammar.compute, Grammar.compute_slow
-    computed: WeakSet[Grammar] = WeakSet()
+    compute, compute_slow = GuardedGrammar.compute, GuardedGrammar.compute_slow
+    computed: WeakSet[GuardedGrammar] = WeakSet()
     count = itertools.count()
 
-    def sometimes_in_time(grammar: Grammar) -> Any:
+    def sometimes_in_time(grammar: GuardedGrammar) -> Any:
         if grammar in computed:
             computed.discard(grammar)
         elif next(count) % 3 == 0:
             raise SlowMaskError
         return compute(grammar)
 
-    def compute_slowly(grammar: Grammar) -> None:
+    def compute_slowly(grammar: GuardedGrammar) -> None:
         time.sleep(SLOW_MASK_SECONDS)
         spend(LIMITS.checkpoint_steps + 1)
         compute_slow(grammar)
         computed.add(grammar)
 
     with (
-        patch.object(Grammar, "compute", sometimes_in_time),
-        patch.object(Grammar, "compute_slow", compute_slowly),
+        patch.object(GuardedGrammar, "compute", sometimes_in_time),
+        patch.object(GuardedGrammar, "compute_slow", compute_slowly),
     ):
         yield
 

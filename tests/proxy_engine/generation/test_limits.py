@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy_engine.generation import Constraint, Deadline, Grammar
+from proxy_engine.generation import Constraint, Deadline, GuardedGrammar
 from proxy_engine.generation import limits as limits_module
 from state_machines import RegexStateMachine, Vocabulary
 from state_machines.completion import Guard
@@ -66,7 +66,7 @@ def test_passed_deadline_leaves_no_tokens_and_ends_text(clock: Clock) -> None:
 def test_text_of_a_grammar_ends_at_a_deadline_only_where_it_is_complete(clock: Clock) -> None:
     vocabulary = Vocabulary([b"a", b"b", b"</s>"], end_token_ids=[2])
     guard = Guard(RegexStateMachine("abb|ab{9}").matcher(vocabulary), 20)
-    text = Constraint([Deadline(99), Grammar(guard)], (2,), 20)
+    text = Constraint([Deadline(99), GuardedGrammar(guard)], (2,), 20)
     # No more tokens than needed.
     assert text.mask() is not None
     assert guard.left == guard.needed == 3

@@ -12,7 +12,7 @@ from proxy_engine.generation import (
     Constraint,
     DeviceMasks,
     FastForward,
-    Grammar,
+    GuardedGrammar,
     MinTokens,
     PartLimits,
     RepetitionStop,
@@ -41,8 +41,8 @@ def byte(character: str) -> int:
     return ord(character)
 
 
-def grammar(machine: StateMachine, max_tokens: int = 100) -> Grammar:
-    return Grammar(Guard(machine.matcher(VOCABULARY), max_tokens))
+def grammar(machine: StateMachine, max_tokens: int = 100) -> GuardedGrammar:
+    return GuardedGrammar(Guard(machine.matcher(VOCABULARY), max_tokens))
 
 
 def text_of(*restrictions: Restriction, max_tokens: int = 100, part: Any = None) -> Constraint:

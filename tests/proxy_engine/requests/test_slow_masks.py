@@ -12,7 +12,7 @@ from engine_parts import core_of
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import RequestCancelledError
-from proxy_engine.generation.restrictions import Grammar, SlowMaskError
+from proxy_engine.generation.restrictions import GuardedGrammar, SlowMaskError
 from proxy_engine.requests.request import Request
 from state_machines import GrammarBudgetError, Matcher
 
@@ -39,20 +39,20 @@ class Held:
         self.error: Exception | None = None
         self.before_error: Callable[[], None] = lambda: None
 
-        def compute(grammar: Grammar) -> None:
+        def compute(grammar: GuardedGrammar) -> None:
             self.began.set()
             self.release.wait(10)
             self.before_error()
             if self.error is not None:
                 raise self.error
 
-        def slow(grammar: Grammar) -> Any:
+        def slow(grammar: GuardedGrammar) -> Any:
             if self.release.is_set():
                 return grammar.matcher.allowed_tokens()
             raise SlowMaskError
 
-        monkeypatch.setattr(Grammar, "compute_slow", compute)
-        monkeypatch.setattr(Grammar, "compute", slow)
+        monkeypatch.setattr(GuardedGrammar, "compute_slow", compute)
+        monkeypatch.setattr(GuardedGrammar, "compute", slow)
 
 
 def submitted(engine: InferenceEngine, **options: Any) -> tuple[Request, Future[Any]]:
