@@ -294,7 +294,7 @@ class Extraction:
             yield from self._complete(pending)
 
     def _complete(self, pending: deque[_Pending]) -> Iterator[Outcome]:
-        """Yield the outcomes of the first records, as far as they are known."""
+        """Yield the outcomes of the first records up to the first record without an outcome."""
         while pending and pending[0].is_complete:
             yield pending.popleft().outcome(self)
 

@@ -22,7 +22,7 @@ from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, RecordError
 from .inputs import Content
 from .json_values import is_missing
-from .remote import is_remote, read_bytes
+from .paths import is_remote, read_bytes
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt

@@ -26,9 +26,9 @@ from .inputs import Content, Inputs
 from .options import ExtractionArguments, ExtractionOptions
 from .outcomes import Engine, Extraction, Outcome, check_one_answer
 from .outputs import Output, OutputOptions
+from .paths import is_url
 from .progress import showing
 from .records import CHECKED_RECORDS, RecordReader
-from .remote import is_url
 from .results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
 from .rows import JsonLines, RowFormat
 from .sources import opened_inputs, record_inputs

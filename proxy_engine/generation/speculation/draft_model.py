@@ -31,10 +31,10 @@ from ...prompt_cache.layers import copy_cache
 from ...prompt_cache.prompt_caches import PromptCaches
 from ..batch_rows import BatchRows
 from ..cache_layers import can_pad, can_trim, padded_tokens, right_padded
-from ..constraint import ADVANCE_STEPS, SlowMaskError
 from ..forward_pass import NextLogits
 from ..model_checks import ModelChecks
 from ..prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
+from ..restrictions import ADVANCE_STEPS, SlowMaskError
 from ..sequence import GeneratedSequence
 from ..wired_memory import model_bytes
 from .drafting import DraftedText
@@ -197,7 +197,7 @@ class ModelDrafter(ABC):
         self._key, key = mx.random.split(self._key)
         try:
             # The mask is computed again for verification, so the state must not change here.
-            sequence.prepare(constraint=draft.constraint.copy())
+            sequence.prepare(draft.constraint.draft())
         except SlowMaskError:
             return None
         return sequence.draw_draft(NextLogits.known(logits), key, draft.text)

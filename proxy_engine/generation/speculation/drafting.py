@@ -12,7 +12,8 @@ from state_machines.errors import GrammarBudgetError
 
 from ...options.generation import SpeculationOptions
 from ..batch_rows import BatchRows, CachedText
-from ..constraint import ADVANCE_STEPS, Constraint
+from ..constraint import Constraint
+from ..restrictions import ADVANCE_STEPS
 from .draft_length import DraftGain, RowOutlook, StepCosts, can_pay, draft_length
 from .drafts import MAX_TOKENS_PER_STEP, Draft, Drafter
 

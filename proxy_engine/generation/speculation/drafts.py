@@ -14,10 +14,9 @@ from typing import Protocol
 import mlx.core as mx
 
 from state_machines import Matcher
-from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
-from ..constraint import ADVANCE_STEPS, Constraint
+from ..constraint import Constraint
 from ..forward_pass import NextLogits
 from ..sampling import Proposal
 from ..sequence_samplers import RandomState
@@ -220,7 +219,7 @@ class Draft:
             ``None`` if the token is refused, or the sequence ends.
         """
         constraint = self.constraint
-        if token_id in constraint.options.end_token_ids:
+        if token_id in constraint.end_token_ids:
             return None
         if not constraint.is_usable(token_id, self._width):
             return None
@@ -231,8 +230,7 @@ class Draft:
             return None
         text, forced = [*self.text, token_id], []
         try:
-            with step_budget(ADVANCE_STEPS):
-                end = constraint.advance(token_id, has_alternatives=True)
+            end = constraint.advance(token_id, has_alternatives=True)
             if end is None:
                 for forced_id in constraint.forced_tokens(text):
                     end = constraint.advance(forced_id, has_alternatives=False)

@@ -11,8 +11,8 @@ from PIL import Image
 
 from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError, TextContent
 from proxy_engine.extraction.inputs import Content
+from proxy_engine.extraction.paths import files_in
 from proxy_engine.extraction.records import RecordReader, write_prompt
-from proxy_engine.extraction.sources import files_in
 
 PICTURE = Image.new("RGB", (4, 4), "red")
 
