@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from state_machines import RegexStateMachine
 from state_machines.budgets import step_budget
 from state_machines.errors import (
     GrammarBudgetError,
@@ -89,10 +90,11 @@ def test_unlisted_property_names_raise(name: str) -> None:
     ],
 )
 def test_categories_and_scripts(name: str) -> None:
-    characters = property_set(name)
-    assert characters
-    assert 0xE000 not in characters
-    compile_pattern(rf"\p{{{name}}}\P{{{name}}}", search=True)
+    inside, outside = (RegexStateMachine(rf"\{p}{{{name}}}") for p in "pP")
+    # A character for private use is in no script, and no letter, mark or digit.
+    assert outside.matches("\ue000")
+    assert not inside.matches("\ue000")
+    assert inside.start.first_bytes
 
 
 def test_overlong_property_names_are_unknown() -> None:
