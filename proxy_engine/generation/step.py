@@ -23,8 +23,8 @@ from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
 from . import sampling
-from .constraint import SlowMaskError
 from .fast_forward import MASK_STEPS
+from .restrictions import SlowMaskError
 from .sampling import NextToken
 from .sequence import GeneratedSequence, Status
 from .speculation.drafts import Draft
@@ -177,7 +177,7 @@ def _redraw_refused(sequence: GeneratedSequence, draft: Draft | None) -> None:
     constraint.refuse(refused.token_id)
     if draft is not None:
         sequence.random_state = draft.random_states[1]
-    token = _sampled_at_once(sequence, refused, exact=True)
+    token = _sampled_at_once(sequence, refused)
     sequence.check(token)
     if not constraint.accepts(token.token_id):
         constraint.follow_plan()
@@ -187,11 +187,9 @@ def _redraw_refused(sequence: GeneratedSequence, draft: Draft | None) -> None:
         draft.random_states[1:] = [sequence.random_state]
 
 
-def _sampled_at_once(
-    sequence: GeneratedSequence, refused: NextToken, *, exact: bool = False
-) -> NextToken:
+def _sampled_at_once(sequence: GeneratedSequence, refused: NextToken) -> NextToken:
     """Sample a token in place of a refused one, and read it."""
-    sequence.prepare(exact=exact)
+    sequence.prepare()
     token = sequence.sample(refused.logits)
     NextToken.read([token])
     return token
