@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from ..extraction.inputs import Content
+from ..extraction.inputs import RecordContent
 from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Extraction
 from ..extraction.outputs import OutputOptions
@@ -115,7 +115,7 @@ def _run_record(
     inputs.add_images(_images(options))
     item = next(inputs, None)
     try:
-        content = Content(images=_images(options)) if item is None else item.read()
+        content = RecordContent(images=_images(options)) if item is None else item.read()
     except ValueError as error:
         label = "--image" if item is None else item.label
         raise CommandLineError(f"{label}: {error}") from error

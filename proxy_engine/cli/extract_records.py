@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from tqdm import tqdm
 
 from ..extraction.details import is_limit
-from ..extraction.inputs import Content
+from ..extraction.inputs import RecordContent
 from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Engine, Extraction, Outcome
 from ..extraction.output_file import open_output, written_whole
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def extract_record(
     opened_engine: Callable[[], AbstractContextManager[InferenceEngine]],
     extraction: Extraction,
-    content: Content,
+    content: RecordContent,
     options: ExtractionOptions,
     files: Sequence[IO[bytes] | str],
     is_streaming: bool,
@@ -95,7 +95,7 @@ def extract_record(
 
 
 def _generate_again(
-    engine: InferenceEngine, extraction: Extraction, content: Content, *, is_quiet: bool
+    engine: InferenceEngine, extraction: Extraction, content: RecordContent, *, is_quiet: bool
 ) -> GenerationResult[Any]:
     """Return the answer to a record; an answer that is cut short is generated again."""
     options = extraction.request_options(engine)
@@ -111,7 +111,7 @@ def _generate_again(
 def _generate(
     engine: InferenceEngine,
     extraction: Extraction,
-    content: Content,
+    content: RecordContent,
     options: Mapping[str, Any],
     *,
     is_streaming: bool,

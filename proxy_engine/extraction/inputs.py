@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class RecordContent:
     """The content that one answer is extracted from.
 
     Attributes:
@@ -51,7 +51,7 @@ class Item:
     label: str
     key: Mapping[str, Any]
     fields: Mapping[str, Any]
-    read: Callable[[], Content]
+    read: Callable[[], RecordContent]
     identity: Any = None
 
     def digest(self) -> str:
@@ -112,7 +112,7 @@ class Inputs:
         """Put images before those of each record that is taken from now on."""
 
         def added(item: Item) -> Item:
-            def read() -> Content:
+            def read() -> RecordContent:
                 content = item.read()
                 return replace(content, images=(*images, *content.images))
 

@@ -28,7 +28,7 @@ from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
 from .column_types import import_arrow
-from .inputs import Content, Inputs, Item
+from .inputs import Inputs, Item, RecordContent
 from .paths import (
     as_path,
     expanded,
@@ -376,7 +376,7 @@ def file_inputs(
     return Inputs(items, "file", count=len(names), columns=columns)
 
 
-def _read_file(path: Path | str) -> Content:
+def _read_file(path: Path | str) -> RecordContent:
     try:
         if isinstance(path, Path):
             return content_of(path.read_bytes())
@@ -388,7 +388,7 @@ def _read_file(path: Path | str) -> Content:
         raise RecordError(f"cannot be read: {error.strerror}") from error
 
 
-def content_of(content: bytes) -> Content:
+def content_of(content: bytes) -> RecordContent:
     """Return the record in the content of a file: an image, recognised by its content, or text.
 
     Raises:
@@ -401,7 +401,7 @@ def content_of(content: bytes) -> Content:
     # Some formats begin with letters, and so can a text. Only the formats have null bytes.
     is_text = bool(text) and "\0" not in text
     if not is_text and image_format(content) is not None:
-        return Content(images=(ImageContent(data=content),))
+        return RecordContent(images=(ImageContent(data=content),))
     if content and not text:
         other = other_format(content)
         if other is not None:
@@ -409,7 +409,7 @@ def content_of(content: bytes) -> Content:
         raise RecordError("neither an image nor UTF-8", hint=_conversion(content))
     if not text.strip():
         raise RecordError("the text is empty")
-    return Content(text)
+    return RecordContent(text)
 
 
 def _descriptor(source: IO[bytes]) -> int | None:
