@@ -184,11 +184,11 @@ def _read(body: ResponsesRequest, services: Services) -> GenerationRequest:
 async def _encode(
     body: ResponsesRequest, request: GenerationRequest, lease: Lease
 ) -> ResponsesEncoder:
-    (generation,) = request.generations
+    (options,) = request.options
     return ResponsesEncoder(
-        _begun(body, lease.name, generation.options, is_stored=request.on_finished is not None),
+        _begun(body, lease.name, options, is_stored=request.on_finished is not None),
         lease.engine.vocabulary,
-        encoder_options(body, logprobs="logprobs" in generation.options),
+        encoder_options(body, logprobs="logprobs" in options),
         on_finished=request.on_finished,
         client_name=request.tools.client_name,
     )
