@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..checks import short_repr
 from ..errors import PromptError
 from .errors import ApiError
-from .history import media_part, readable_arguments
+from .message_content import media_part, readable_arguments
 from .response_store import ConversationItem, ResponseStore
 
 ITEM_KEYS: Mapping[str, frozenset[str]] = {

@@ -15,9 +15,9 @@ from ...options.fields import with_options
 from ...options.generation import PartOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...tools.tool import Tool
+from ..admission import Lease
 from ..encoders.messages import MessagesEncoder
 from ..errors import AnthropicErrorResponse, ApiError, translated_errors
-from ..host import Lease
 from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields

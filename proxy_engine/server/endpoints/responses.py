@@ -13,10 +13,10 @@ from ...checks import short_repr
 from ...options.fields import with_options
 from ...options.overrides import OptionOverrides
 from ...tools.choice import requires_call
+from ..admission import Lease
 from ..encoders.encoder import Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
-from ..host import Lease
 from ..response_items import (
     ITEM_KEYS,
     defined_tools,

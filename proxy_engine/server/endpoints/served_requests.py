@@ -15,11 +15,11 @@ from ...options.values import MAX_COUNT
 from ...results.streams import AsyncEventStream
 from ...runtime.extras import is_installed
 from ...tools.tool import Tool
+from ..admission import Lease
 from ..encoders.encoder import EncoderOptions, Fields
 from ..errors import ApiError, PartName, conflict
 from ..generation_settings import merged_options
-from ..host import Lease
-from ..media_parts import check_urls, prompt_characters
+from ..message_content import check_urls, prompt_characters
 from ..models import KnownModel
 from ..running import AnswerEvents, Event, ServedRequest
 from ..schemas.sampling import SamplingFields, TextFields
