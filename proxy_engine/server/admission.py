@@ -161,7 +161,7 @@ class Admission:
         self._max_running = max_running
         self._max_waiting = max_waiting
         self._admitted = 0
-        # Recordings are decoded in memory. Waiting ones are in files.
+        # Recordings are decoded in memory. Waiting recordings are in files.
         self._recordings = asyncio.Semaphore(max_running)
         self._cancels: set[Callable[[], None]] = set()
         self.is_closed = False

@@ -43,7 +43,7 @@ class ModelHost(Host):
         load: Loads a model.
         metrics: Counts the loads.
         memory: Refuses models that do not fit; ``None`` for one without a limit.
-        checks: Checks the files of models; ``None`` for those of models without own code.
+        checks: Checks the files of models; by default for models without own code.
         current: A model that is already in memory.
         idle_seconds: Time without requests after which the model is unloaded; ``None`` for never.
     """

@@ -107,8 +107,8 @@ def defined_tools(
     """Return the definitions of tools in items.
 
     Returns:
-        Those before the first message of the conversation, which the prompt lists with the tools of
-        the request; and later ones, which messages describe.
+        The tools before the first message of the conversation, which the prompt lists with the
+        tools of the request; and later tools, which messages describe.
     """
     head = _head(items)
     return [*_definitions(items[:head])], [*_definitions(items[head:])]

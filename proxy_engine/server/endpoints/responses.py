@@ -155,7 +155,7 @@ def _read(body: ResponsesRequest, services: Services) -> GenerationRequest:
     tools = ToolList.read([*(body.tools or ()), *at_start], body.tool_choice, added=later)
     messages, fields = messages_of_items(items, names, tools.shown_name)
     if body.instructions is not None:
-        # Instructions of a response do not apply to earlier or later ones.
+        # Instructions of a response do not apply to earlier or later responses.
         messages.insert(0, {"role": "system", "content": body.instructions})
         fields.insert(0, "instructions")
 
