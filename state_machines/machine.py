@@ -40,10 +40,8 @@ class StateMachine:
             released with the machine. Must not refer to the machine.
         token_sets: The tokens that the language has by name or by number. A matcher checks that
             its vocabulary has them.
-        limits_tokens: Whether the language has parts that take a limited number of tokens
-            (:func:`~state_machines.grammar.token_limits.token_limited`).
-        limited_rules: Rules whose limits a matcher checks: its vocabulary must be able to write
-            them in so many tokens.
+        limited_rules: Rules whose texts take a limited number of tokens. Matchers keep the limits,
+            and check that their vocabulary can write the rules in so many tokens.
         temperatures: The sampling temperatures that parts of the language have
             (:attr:`Matcher.temperature`).
         inner: Machines whose texts are parts of the texts. Their tokens, limits and temperatures
@@ -59,7 +57,6 @@ class StateMachine:
         forget: Callable[[], Iterable[Node]] | None = None,
         *,
         token_sets: Iterable[NamedTokens] = (),
-        limits_tokens: bool = False,
         limited_rules: Iterable[LimitedRule] = (),
         temperatures: Iterable[float] = (),
         inner: Iterable[StateMachine] = (),
@@ -68,7 +65,6 @@ class StateMachine:
         self._inner = machines = tuple(inner)
         sets = chain(token_sets, *(each.token_sets for each in machines))
         self.token_sets: tuple[NamedTokens, ...] = tuple(dict.fromkeys(sets))
-        self.limits_tokens: bool = limits_tokens or any(each.limits_tokens for each in machines)
         rules = chain(limited_rules, *(each.limited_rules for each in machines))
         self.limited_rules: tuple[LimitedRule, ...] = tuple(dict.fromkeys(rules))
         numbers = chain(temperatures, *(each.temperatures for each in machines))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import derivative_budget, step_budget
-from state_machines.completion.completion import Completion
+from state_machines.completion.completion import Completion, LimitedCompletion
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.grammar.deep import forced_step, word_derivative
 from state_machines.grammar.node import EMPTY, Node
@@ -59,15 +59,14 @@ class Matcher:
         self._machine = machine
         self.state = state
         self._store = MaskStore.of(vocabulary)
-        self._completion: Completion | None = None
-        """Given if the language has limits on tokens."""
+        self._limited: LimitedCompletion | None = None
+        """Given if rules of the language limit their tokens."""
         if machine is not None:
             if machine.token_sets:
                 check_token_sets(machine.token_sets, vocabulary)
             if machine.limited_rules:
-                Completion.of(vocabulary).check_limited_rules(machine.limited_rules)
-            if machine.limits_tokens:
-                self._completion = Completion.of(vocabulary)
+                self._limited = LimitedCompletion.of(vocabulary)
+                self._limited.check(machine.limited_rules)
         self.is_finished = False
 
     @property
@@ -81,13 +80,18 @@ class Matcher:
         return self._machine is not None and self._machine.has_values
 
     @property
+    def completion(self) -> Completion:
+        """The plans that complete the language's texts."""
+        return self._limited or Completion.of(self.vocabulary)
+
+    @property
     def temperatures(self) -> tuple[float, ...]:
         """The values that :attr:`temperature` may have, ascending; ``None`` is not among them."""
         return () if self._machine is None else self._machine.temperatures
 
     @property
     def temperature(self) -> float | None:
-        """The sampling temperature of the next token, if the grammar has one for it.
+        """The sampling temperature that the grammar sets for the next token, if any.
 
         It is that of the rule whose lexeme is being written, or may begin. ``None`` outside of such
         rules, and where rules with other temperatures or without one may come next as well.
@@ -119,8 +123,8 @@ class Matcher:
         Raises:
             GrammarBudgetError: Computing the mask takes more than ``steps`` steps.
         """
-        if self._completion is not None and not self.is_finished:
-            return self._completion.allowed(self.state, steps)
+        if self._limited is not None and not self.is_finished:
+            return self._limited.allowed(self.state, steps)
         return self._store.allowed(EMPTY if self.is_finished else self.state, steps)
 
     def mask_cost(self) -> MaskCost | None:
@@ -189,9 +193,9 @@ class Matcher:
                 state = word_derivative(self.state, form)
             if self._machine is not None:
                 self._machine.steps_taken += 1
-        if state.counts_tokens or begins_with_spelling(self.state):
+        if self._limited is not None or begins_with_spelling(self.state):
             with derivative_budget(LIMITS.mask_steps if steps is None else steps):
-                state = Completion.of(self.vocabulary).after_token(self.state, state, token_id)
+                state = self.completion.state_after(self.state, state, token_id)
         if state is EMPTY:
             raise TokenRejectedError(
                 f"end token {token_id} cannot come here: the text is not complete"

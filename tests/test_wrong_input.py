@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from bridge_clients import Client
+from engine_parts import core_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_server import Live, serving_engine
@@ -417,7 +418,7 @@ def test_invalid_requests_raise_proxy_errors(
     tools = data.draw(st.none() | mutated([[TOOL]], wrong_values))
     choice = data.draw(st.none() | st.sampled_from(CHOICES) | mutated(CHOICES, wrong_values))
     arguments = {"tools": tools, "tool_choice": choice, **options}
-    proper(lambda: brief_engine._core.preparation.request(prompt, response_format, arguments))
+    proper(lambda: core_of(brief_engine).preparation.request(prompt, response_format, arguments))
 
 
 @given(deep_json)
@@ -427,7 +428,7 @@ def test_deep_nesting_raises_proxy_errors(brief_engine: InferenceEngine, deep: A
     call = {"name": "f", "arguments": deep}
     for name in OptionOverrides.__annotations__:
         proper(lambda name=name: GenerationOptions().override({name: deep}))
-    prepare = brief_engine._core.preparation.request
+    prepare = core_of(brief_engine).preparation.request
     for prompt in ([message], deep, RawPrompt(deep), [{"role": "assistant", "tool_calls": [call]}]):
         proper(lambda prompt=prompt: prepare(prompt, None, {}))
     for schema in (deep, {"properties": deep}, {"not": deep}, {"const": deep}, {"enum": [deep]}):

@@ -166,13 +166,13 @@ def connect_ranks(
         invitation = _share(None, group)
         return invitation, {0: _join(invitation, group.rank())}
     candidates = _candidates(addresses)
-    with _listen(candidates) as listener:
+    with listen(candidates) as listener:
         port = listener.getsockname()[1]
         invitation = Invitation(
             candidates, port, secrets.token_bytes(_SECRET_BYTES), installed_versions()
         )
         _share(invitation, group)
-        return invitation, _accept(listener, invitation.secret, group.size())
+        return invitation, accept(listener, invitation.secret, group.size())
 
 
 def _share(invitation: Invitation | None, group: mx.distributed.Group) -> Invitation:
@@ -207,7 +207,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _listen(addresses: Sequence[str]) -> socket.socket:
+def listen(addresses: Sequence[str]) -> socket.socket:
     """Listen on a free port: of a loopback address alone if there is no other one."""
     host = addresses[0] if all(map(_is_loopback, addresses)) else ""
     is_ipv6 = ":" in host or (not host and socket.has_dualstack_ipv6())
@@ -215,7 +215,7 @@ def _listen(addresses: Sequence[str]) -> socket.socket:
     return socket.create_server((host, 0), family=family, dualstack_ipv6=is_ipv6 and not host)
 
 
-def _accept(listener: socket.socket, secret: bytes, size: int) -> Connections:
+def accept(listener: socket.socket, secret: bytes, size: int) -> Connections:
     """Wait for the connections of all other ranks."""
     checked: _Checked = SimpleQueue()
     found: Connections = {rank: {} for rank in range(1, size)}
@@ -272,10 +272,10 @@ def installed_versions() -> dict[str, str]:
 
 
 def _join(invitation: Invitation, rank: int) -> dict[Purpose, Peer]:
-    return {purpose: _connect(invitation, rank, purpose) for purpose in _PURPOSES}
+    return {purpose: connect(invitation, rank, purpose) for purpose in _PURPOSES}
 
 
-def _connect(invitation: Invitation, rank: int, purpose: Purpose) -> Peer:
+def connect(invitation: Invitation, rank: int, purpose: Purpose) -> Peer:
     """Connect to the first address at which rank 0 answers."""
     deadline = time.monotonic() + _SECONDS
     failures: dict[str, str] = {}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, overload
 
 from ..checks import is_iterable, reusable, short_repr
 from ..conversation.messages import Prompt
 from ..errors import BatchError, InvalidOptionError, PromptError
 from ..options.overrides import OptionOverrides
-from ..requests.streams import QueuedRequest, RunningBatch, aitems
+from ..requests.retries import Attempts
+from ..requests.streams import RunningBatch, aitems
 from ..results.generation import GenerationResult
 from ..results.streams import AsyncBatchStream, BatchRequest, BatchStream
 from .arguments import RequestArguments
@@ -158,7 +159,11 @@ class BatchEngine:
     ) -> AsyncBatchStream[Any]:
         """:meth:`iter_batch` for event loops: ``async for item in engine.aiter_batch(…)``."""
         batch = self._batch(requests, response_format, ordered, arguments)
-        return AsyncBatchStream(aitems(batch), batch.cancel)
+
+        async def begin() -> AsyncGenerator[Any]:
+            return aitems(batch)
+
+        return AsyncBatchStream(begin, batch.cancel)
 
     def _batch(
         self, requests: Requests, response_format: Any, ordered: bool, arguments: RequestArguments
@@ -170,7 +175,7 @@ class BatchEngine:
             )
         shared = reusable(arguments)
 
-        def queue(request: BatchRequest) -> QueuedRequest:
+        def prepare(request: BatchRequest) -> Attempts:
             if not isinstance(request.options, Mapping):
                 raise InvalidOptionError(
                     f"options should be a mapping, not {short_repr(request.options)}",
@@ -178,14 +183,17 @@ class BatchEngine:
                 )
             changes: dict[str, Any] = {"tools": request.tools, "tool_choice": request.tool_choice}
             changes = {name: value for name, value in changes.items() if value is not None}
-            return self._core.queue(
+            prepared = self._core.preparation.request(
                 request.prompt,
                 response_format if request.response_format is None else request.response_format,
-                cast(RequestArguments, {**shared, **changes, **request.options}),
+                {**shared, **changes, **request.options},
             )
+            # The batch decides how long it is queued.
+            prepared.counts_waiting = False
+            return self._core.attempts(prepared)
 
         return RunningBatch(
-            queue,
+            prepare,
             requests,
             batch_size=self._core.batch.batch_size,
             announced=self._core.scheduler.announced,

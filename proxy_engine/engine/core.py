@@ -34,7 +34,6 @@ from ..requests.request import Request
 from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
 from ..requests.sequence_factory import SequenceFactory
-from ..requests.streams import QueuedRequest
 from ..requests.worker import Worker
 from ..runtime.process_runtime import OnProgress
 from .arguments import (
@@ -185,14 +184,6 @@ class EngineCore:
         # The wait for a thread is a part of it.
         request.preparation_seconds = time.perf_counter() - started
         return request
-
-    def queue(
-        self, prompt: Prompt, response_format: Any, arguments: RequestArguments
-    ) -> QueuedRequest:
-        """Check and queue a request of a batch, which decides how long it is queued."""
-        request = self.preparation.request(prompt, response_format, arguments)
-        request.counts_waiting = False
-        return QueuedRequest(self.attempts(request))
 
     def attempts(self, request: Request, *, watches: bool = False) -> Attempts:
         """Return the attempts at a request. The first one is not queued yet.

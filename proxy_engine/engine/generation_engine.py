@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
@@ -12,8 +12,7 @@ from ..checks import reusable
 from ..conversation.messages import Prompt, RawPrompt
 from ..generation.forward_pass import PASS_TOKENS, following_logprobs
 from ..options.overrides import OptionOverrides
-from ..requests.retries import Attempts
-from ..requests.streams import PendingAttempts, aevents_of, events_of
+from ..requests.streams import aevents_of, events_of
 from ..results.generation import GenerationResult
 from ..results.parts import Logprob, TokenLogprobs
 from ..results.streams import AsyncEventStream, EventStream
@@ -182,7 +181,7 @@ class GenerationEngine:
     def stream(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]:
-        """Answer ``prompt`` as a stream of events; the last one is ``Finished``.
+        """Answer ``prompt`` as a stream of events; the last event is ``Finished``.
 
         The request is checked by this call, and queued when the first event is requested. The
         model does not wait for the reader. Closing or dropping the stream cancels the request.
@@ -215,13 +214,11 @@ class GenerationEngine:
         """
         core, cancelled = self._core, threading.Event()
 
-        async def prepare() -> Attempts:
+        async def begin() -> AsyncGenerator[Any]:
             request = await core.aprepare(prompt, response_format, arguments, cancelled)
-            return core.attempts(request, watches=True)
+            return aevents_of(core.attempts(request, watches=True), core.threads)
 
-        pending = PendingAttempts(prepare)
-        events = aevents_of(pending, core.threads)
-        return AsyncEventStream(events, cancelled.set, pending.get)
+        return AsyncEventStream(begin, cancelled.set)
 
     @overload
     def run_tools(

@@ -1,5 +1,8 @@
 """The generation loop: each step yields a token per sequence, sampled under the sequence's mask.
 
+A step is four calls: :meth:`Batch.sample`, :meth:`Batch.run_ahead`, :meth:`Batch.commit` and
+:meth:`Batch.run_pass`. One of the two passes is run: ahead of the tokens, or behind them.
+
 Forward pass and mask overlap. The forward pass for the next token is dispatched as soon as the last
 token is sampled on the device, before the CPU knows which token it is. While the device runs the
 pass, the CPU reads the token, advances the matcher and computes the next mask; then masking and
@@ -30,16 +33,22 @@ from mlx.nn.layers.base import Module
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
 from .exact_choices import ExactChoices
-from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
+from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
-from .sequence import GeneratedSequence
-from .speculation.drafting import BatchDrafts
-from .speculation.drafts import Draft
-from .speculation.model_drafter import ModelDrafter
-from .speculation.step_costs import StepCosts
-from .step import Step, sample_together
-from .timings import Work
+from .sequence import GeneratedSequence, Status
+from .speculation.batch_drafts import BatchDrafts
+from .speculation.draft_length import StepCosts
+from .speculation.draft_model import ModelDrafter
+from .step import (
+    commit,
+    perform,
+    prepare,
+    sample,
+    sample_draft,
+    sample_rows,
+    sample_together,
+)
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
@@ -51,7 +60,9 @@ _UNREAD = -1
 class Batch:
     """Sequences that share the forward passes of one model. To be used by one thread.
 
-    Call :meth:`generate_step`, remove finished sequences, then call :meth:`feed`, and repeat.
+    Call :meth:`sample`, :meth:`run_ahead` and :meth:`commit`, remove the sequences that are not
+    ``RUNNING`` any more, call :meth:`run_pass`, and repeat. An error that is raised by one of these
+    methods concerns all sequences.
 
     Args:
         model: The model. Batches of one model can share a ``ForwardPass``.
@@ -87,9 +98,17 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
+        # The step: sampled sequences and tokens, and whether its pass has drafts or runs ahead.
+        self._sampled: list[GeneratedSequence] = []
+        self._drawn: list[NextToken] = []
+        self._is_drafted = False
+        self._is_ahead = False
         self._passes = 0
+        # Tokens of the last pass, and of that behind which the step has sampled.
         self._pass_tokens = 0
-        self._feed_seconds = 0.0
+        self._sampled_tokens = 0
+        # The time of the step, from one pass to the next.
+        self._seconds = 0.0
         # Sequences have joined since the last step, which waits for their prompts.
         self._has_joined = True
 
@@ -116,12 +135,15 @@ class Batch:
         """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
         self._drafts.change()
+        sequence.status = Status.RUNNING
         self._rows.add(sequence, cache)
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
         self._drafts.change()
+        for sequence in sequences:
+            sequence.status = Status.RUNNING
         self._rows.add_all(sequences, cache)
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
@@ -130,7 +152,7 @@ class Batch:
         Returns:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
-        self._drafts.drop(sequence)
+        sequence.draft = None
         self._drafts.change()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
@@ -143,54 +165,80 @@ class Batch:
         """
         self._rows.unmerge()
 
-    def generate_step(self) -> list[Step]:
-        """Sample a token for every sequence that has logits, and append what the token forces.
-
-        Remove the finished sequences afterwards, then call :meth:`feed`. An error that is raised
-        here concerns all sequences.
-        """
-        started, pass_tokens = time.perf_counter(), self._pass_tokens
-        drafts = self._drafts.in_flight()
-        steps = [Step(sequence, drafts.get(sequence)) for sequence in self._rows.sequences]
-        sampled = self._sample(steps)
-        runs_ahead = len(sampled) == len(steps) and not drafts and self._may_run_ahead()
-        drawn: list[NextToken] = []
-        for step in sampled:
-            drawn += step.sampled
-        shared: list[Work] = []
+    def sample(self) -> None:
+        """Sample a token for every sequence that has logits, without waiting for it."""
+        started = time.perf_counter()
+        sequences = self._rows.sequences
+        self._is_drafted = any(sequence.draft is not None for sequence in sequences)
+        choosing = [sequence for sequence in sequences if sequence.choices is not None]
+        if choosing:
+            perform(choosing, self._draw_choice)
+        prepared = perform([one for one in sequences if one.is_ready], prepare)
+        left = [one for one in prepared if not one.sampled and one.draft is None]
+        perform(sample_rows(left) if len(left) > 1 else left, sample)
+        if self._is_drafted:
+            perform(prepared, sample_draft)
+        self._sampled = [one for one in prepared if one.status is Status.RUNNING]
+        self._drawn = [token for one in self._sampled for token in one.sampled]
+        self._sampled_tokens = self._pass_tokens
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
-        mx.async_eval(NextToken.arrays(drawn))
-        if runs_ahead:
-            for step in sampled:
-                step.sequence.propose((_UNREAD,))
-            dispatched = time.perf_counter()
-            inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled), {})
-            mx.async_eval(self._draw_ahead(drawn) or inputs)
-            shared.append(("dispatch", dispatched, time.perf_counter()))
-        shared.append(self._read(sampled, drawn))
-        accepted = Step.perform(sampled, Step.advance)
-        if runs_ahead:
-            self._settle_ahead(sampled, accepted)
+        mx.async_eval(NextToken.arrays(self._drawn))
+        self._seconds += time.perf_counter() - started
+
+    def run_ahead(self) -> None:
+        """Dispatch the next pass before the sampled tokens are read, if it needs no other tokens.
+
+        The tokens are on trial in it. Where all sequences are free, those behind it are drawn, too.
+        """
+        sampled = self._sampled
+        is_whole = len(sampled) == len(self._rows.sequences) and not self._is_drafted
+        self._is_ahead = bool(sampled) and is_whole and self._may_run_ahead()
+        if not self._is_ahead:
+            return
+        started = time.perf_counter()
+        for sequence in sampled:
+            sequence.propose((_UNREAD,))
+        inputs = self._forward(NextToken.joined(self._drawn)[:, None], [1] * len(sampled))
+        mx.async_eval(self._draw_ahead() or inputs)
+        ended = time.perf_counter()
+        for sequence in sampled:
+            sequence.timings.add("dispatch", started, ended)
+        self._seconds += ended - started
+
+    def commit(self) -> None:
+        """Read the sampled tokens, and append them to their sequences with what they force."""
+        started = time.perf_counter()
+        sampled = self._sampled
+        NextToken.read(self._drawn)
+        read = time.perf_counter()
+        for sequence in sampled:
+            timings = sequence.timings
+            if timings.first_token is None:
+                timings.first_token = read
+            timings.add("wait", started, read)
+        going = perform(sampled, commit)
+        if self._is_ahead:
+            self._settle_ahead(going)
         self._rows.settle()
-        if drafts:
-            self._drafts.record(sampled)
-        for step in steps:
-            timings = step.sequence.timings
-            timings.add_all(step.work + shared)
-            timings.step += runs_ahead
-        if len(sampled) == len(steps):
-            self._measure(pass_tokens, time.perf_counter() - started, is_drafted=bool(drafts))
-            return steps
-        return [step for step in steps if step.tokens or step.is_slow or step.error is not None]
+        if self._is_drafted:
+            self._drafts.record()
+        self._seconds += time.perf_counter() - started
+        self._measure()
+        self._sampled, self._drawn = [], []
 
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass, without drafts, before the sampled tokens are read."""
-        rows, may_refuse, is_at_limit = self._rows, False, True
-        for sequence in rows.sequences:
-            constraint = sequence.constraint
-            if constraint.has_grammar:
-                if constraint.expects_fast_forward:
+        sequences, rows = self._rows.sequences, self._rows
+        may_refuse, is_at_limit = False, True
+        for sequence in sequences:
+            if not sequence.is_free:
+                mask = sequence.mask
+                if (
+                    mask is not None
+                    and mask.ids is not None
+                    and sequence.constraint.expects_fast_forward
+                ):
                     return False
                 may_refuse = True
             is_at_limit = is_at_limit and sequence.is_at_limit
@@ -198,54 +246,61 @@ class Batch:
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
-    def _draw_ahead(self, drawn: Sequence[NextToken]) -> list[mx.array]:
+    def _draw_ahead(self) -> list[mx.array]:
         """Draw the tokens behind a pass before the tokens of the pass are read.
 
         Only where the logits and the sampler alone decide about them. If a text ends with a token
         of the pass, the draw behind it is in vain.
 
-        Args:
-            drawn: The tokens of the pass.
-
         Returns:
             The drawn tokens, not evaluated; none if they cannot be drawn.
         """
         sequences = self._rows.sequences
-        parameters = drawn[0].row_parameters
-        if parameters is None or not all(sequence.is_free for sequence in sequences):
+        if not all(sequence.is_free for sequence in sequences):
             return []
-        if any(token.row_parameters != parameters for token in drawn):
+        parameters = {sequence.row_parameters for sequence in sequences}
+        if len(parameters) > 1 or None in parameters:
             return []
-        following = [sequence.next_token(unread=1) for sequence in sequences]
-        if any(token.row_parameters != parameters for token in following):
+        for sequence in sequences:
+            sequence.prepare(unread=1)
+        if {sequence.row_parameters for sequence in sequences} != parameters:
             return []
-        logits = NextLogits.stacked([sequence.next_logits for sequence in sequences])
-        NextToken.sample_together(following, logits)
+        following = sample_together(sequences)
         for sequence, token in zip(sequences, following, strict=True):
-            sequence.drawn = token
+            sequence.drawn_ahead = token
         return [following[0].drawn]
 
-    def _settle_ahead(self, sampled: list[Step], accepted: list[Step]) -> None:
-        """Keep the tokens of a pass that was dispatched before they were read."""
-        for step in sampled:
-            if step.is_redrawn:
-                self._rows.withdraw()
-                return
-        for step in accepted:
-            step.sequence.tail = [step.sampled[0].token_id]
+    def _settle_ahead(self, going: Sequence[GeneratedSequence]) -> None:
+        """Keep the tokens of a pass that was dispatched before they were read.
 
-    def _measure(self, tokens: int, seconds: float, *, is_drafted: bool) -> None:
-        """Record the time of a step. The draft model's part in it is not the pass's."""
-        if not self._has_joined:
-            seconds += self._feed_seconds - self._drafts.model_seconds
-            self._costs.record(tokens, seconds, is_drafted=is_drafted)
-        self._has_joined, self._feed_seconds = False, 0.0
-
-    def feed(self) -> None:
-        """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from.
-
-        To be called after every step.
+        Args:
+            going: The sequences that have not failed.
         """
+        is_refused = False
+        for sequence, token in zip(self._sampled, self._drawn, strict=True):
+            sequence.timings.step += 1
+            is_refused |= sequence.sampled[0] is not token
+        if is_refused:
+            # Another token is sampled in place of one of the pass.
+            self._rows.withdraw()
+            return
+        for sequence in going:
+            sequence.tail = [sequence.sampled[0].token_id]
+
+    def _measure(self) -> None:
+        """Record the time of a step in which every sequence has sampled a token.
+
+        The draft model's part in it is not the pass's.
+        """
+        if len(self._sampled) < len(self._rows.sequences):
+            return
+        if not self._has_joined:
+            seconds = self._seconds - self._drafts.model_seconds
+            self._costs.record(self._sampled_tokens, seconds, is_drafted=self._is_drafted)
+        self._has_joined, self._seconds = False, 0.0
+
+    def run_pass(self) -> None:
+        """Dispatch a pass over the pending tokens, unless a sequence has logits to sample from."""
         sequences = self._rows.sequences
         if not sequences:
             return
@@ -253,69 +308,47 @@ class Batch:
             if sequence.processed == len(sequence.tokens):
                 return
         started = time.perf_counter()
-        pending = {sequence: sequence.pending for sequence in sequences}
-        drafts = self._drafts.make()
-        counts = self._token_counts(
-            pending, {sequence: draft.tokens for sequence, draft in drafts.items()}
-        )
+        self._drafts.make()
+        has_drafts = any(sequence.draft is not None for sequence in sequences)
+        pending = [sequence.pending for sequence in sequences]
         tokens: list[list[int]] = []
-        for sequence, count in zip(sequences, counts, strict=True):
+        for sequence, of_row, count in zip(
+            sequences, pending, self._token_counts(pending), strict=True
+        ):
             sequence.processed += count
-            if sequence in drafts:
-                sequence.propose(drafts[sequence].tokens)
-            tokens.append(pending[sequence][:count] + sequence.tail)
+            if sequence.draft is not None:
+                sequence.propose(sequence.draft.tokens)
+            tokens.append(of_row[:count] + sequence.tail)
         lengths = [len(of_row) for of_row in tokens]
-        if drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
+        if has_drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
             self._rows.begin_trial(lengths)
         dispatched = time.perf_counter()
-        mx.async_eval(self._forward(padded_tokens(tokens), lengths, drafts))
-        work: Work = ("dispatch", dispatched, time.perf_counter())
-        for sequence in sequences:
-            sequence.timings.add_all((work,))
-            sequence.timings.step += 1
-        if not drafts:
-            self._rows.settle()
-        self._feed_seconds = time.perf_counter() - started
-
-    def _sample(self, steps: list[Step]) -> list[Step]:
-        """Sample tokens for the sequences with logits, and return their steps."""
-        if any(step.sequence.choices is not None for step in steps):
-            Step.perform(steps, self._draw_choice)
-        begun = [step for step in Step.perform(steps, Step.begin) if step.sampled]
-        left = [step for step in begun if not step.sampled[0].is_drawn]
-        alone = sample_together(left) if len(left) > 1 else left
-        if len(Step.perform(alone, Step.sample)) == len(alone):
-            return begun
-        return [step for step in begun if step.error is None and not step.is_slow]
-
-    def _draw_choice(self, step: Step) -> None:
-        if step.sequence.is_at_choice:
-            step.tokens += self._choices.draw(step.sequence)
-
-    def _read(self, sampled: Sequence[Step], drawn: Sequence[NextToken]) -> Work:
-        """Wait for the sampled tokens, and return the time."""
-        started = time.perf_counter()
-        NextToken.read(drawn)
+        mx.async_eval(self._forward(padded_tokens(tokens), lengths))
         ended = time.perf_counter()
-        for step in sampled:
-            if step.sequence.timings.first_token is None:
-                step.sequence.timings.first_token = ended
-        return "wait", started, ended
+        for sequence in sequences:
+            sequence.timings.add("dispatch", dispatched, ended)
+            sequence.timings.step += 1
+        if not has_drafts:
+            self._rows.settle()
+        self._seconds = time.perf_counter() - started
 
-    def _token_counts(
-        self,
-        pending: Mapping[GeneratedSequence, Sequence[int]],
-        drafts: Mapping[GeneratedSequence, Sequence[int]],
-    ) -> list[int]:
+    def _draw_choice(self, sequence: GeneratedSequence) -> None:
+        if sequence.is_at_choice:
+            sequence.output += self._choices.draw(sequence)
+
+    def _token_counts(self, pending: Sequence[Sequence[int]]) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
 
         A sequence with a draft takes all of them.
         """
-        lengths = [len(tokens) for tokens in pending.values()]
-        rows = self._rows
-        if drafts:
-            width = max(len(pending[sequence]) + len(tokens) for sequence, tokens in drafts.items())
-            return [min(length, width) for length in lengths]
+        rows, lengths = self._rows, [len(of_row) for of_row in pending]
+        widths = [
+            length + len(sequence.draft.tokens)
+            for sequence, length in zip(rows.sequences, lengths, strict=True)
+            if sequence.draft is not None
+        ]
+        if widths:
+            return [min(length, max(widths)) for length in lengths]
         if len(lengths) == 1 and (not rows.is_merged or rows.is_plain):
             return lengths
         if not (self._pads and can_retract(rows.cache) and self._probe.can_pad()):
@@ -323,18 +356,12 @@ class Batch:
             return [1] * len(lengths)
         return lengths
 
-    def _forward(
-        self,
-        tokens: mx.array,
-        lengths: Sequence[int],
-        drafts: Mapping[GeneratedSequence, Draft],
-    ) -> list[mx.array]:
+    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> list[mx.array]:
         """Build a pass, and set each sequence's logits after its last token.
 
         Args:
-            tokens: Shape (rows, longest length).
+            tokens: Shape (rows, longest length). Those of a draft are the last ones of its row.
             lengths: Tokens of each row without padding.
-            drafts: The drafts whose tokens are in the pass.
 
         Returns:
             What the pass computes before logits are used, not evaluated.
@@ -347,11 +374,11 @@ class Batch:
         for sequence in sequences:
             row = sequence.row
             sequence.logits = of_rows[row]
-            draft = drafts.get(sequence)
+            draft = sequence.draft
             if draft is not None:
-                first = lengths[row] - len(draft.tokens)
-                sequence.logits = output.at(row, first - 1)
-                draft.logits = [output.at(row, first + at) for at in draft.positions]
+                before = lengths[row] - len(draft.tokens) - 1
+                sequence.logits = output.at(row, before)
+                draft.logits = [output.at(row, before + step.end) for step in draft.steps]
             if model is not None and model.reads_states and sequence.drafting is not None:
                 end = sequence.processed + len(sequence.tail)
                 model.observe(sequence, output.states(row, lengths[row]), end)

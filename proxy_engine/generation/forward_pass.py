@@ -8,7 +8,6 @@ computed. The other positions of the pass share one matrix product.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -103,25 +102,6 @@ def position_arguments(rope_deltas: Sequence[int]) -> dict[str, mx.array]:
     return {"rope_deltas": mx.array(list(rope_deltas), mx.int32)[:, None]}
 
 
-@dataclass(frozen=True, slots=True)
-class RowStates:
-    """The hidden states of one row of a pass, which are sliced when they are read.
-
-    Attributes:
-        of_pass: Those of all rows, shape (rows, tokens, width), not evaluated.
-        row: The row.
-        length: Its tokens without padding.
-    """
-
-    of_pass: mx.array
-    row: int
-    length: int
-
-    def part(self, start: int, stop: int) -> mx.array:
-        """Return the states behind some tokens of the pass, shape (stop - start, width)."""
-        return self.of_pass[self.row, start:stop]
-
-
 class PassOutput:
     """The output of a forward pass, not evaluated.
 
@@ -162,14 +142,17 @@ class PassOutput:
             found.append(self.at(row, length - 1))
         return found
 
-    def states(self, row: int, length: int) -> RowStates:
-        """Return the hidden states of a row.
+    def states(self, row: int, length: int) -> mx.array:
+        """Return the hidden states of a row, not evaluated.
 
         Args:
             row: The row.
             length: Its tokens without padding.
+
+        Returns:
+            Shape (length, width).
         """
-        return RowStates(self._states, row, length)
+        return self._states[row, :length]
 
     def at(self, row: int, column: int) -> NextLogits:
         """Return the logits behind one token.

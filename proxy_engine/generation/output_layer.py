@@ -44,10 +44,6 @@ _LARGE = 30_000.0
 _Function: TypeAlias = Callable[[mx.array], mx.array]
 
 
-class _UnsupportedError(Exception):
-    """The output layer of a model cannot be split off."""
-
-
 class OutputLayer:
     """A model whose output layer is split off. To be used on the thread that runs the model.
 
@@ -55,12 +51,14 @@ class OutputLayer:
     """
 
     def __init__(
-        self, model: Module, layer: _RecordedLayer, state_layers: Sequence[int] = ()
+        self, model: Module, output_layer: _Recorder, state_layers: Sequence[int] = ()
     ) -> None:
-        self._layers = [_LayerWithOutput(_decoder_layers(model)[n]) for n in state_layers]
-        self._model = _with_layers(model, {id(found.layer): found for found in self._layers})
-        self._layer = layer
-        self._finish: _Function = _find_finish(model, layer)
+        self._state_layers = [_Recorder(_decoder_layers(model)[n]) for n in state_layers]
+        self._model = _with_layers(model, {id(found.layer): found for found in self._state_layers})
+        self._recorder = output_layer
+        self._layer: Module = output_layer.layer
+        self._project = _projection(self._layer)
+        self._finish: _Function = _find_finish(model, output_layer)
 
     @staticmethod
     def of(model: Module, state_layers: Sequence[int] = ()) -> OutputLayer | None:
@@ -85,7 +83,7 @@ class OutputLayer:
     @property
     def nbytes(self) -> int:
         """Size of the layer's weights."""
-        return self._layer.nbytes
+        return sum(value.nbytes for value in self._layer.values() if isinstance(value, mx.array))
 
     def forward(
         self, tokens: mx.array, cache: list[Any], arguments: Mapping[str, Any]
@@ -102,12 +100,10 @@ class OutputLayer:
             computes them, shape (rows, tokens, vocabulary); and the hidden states, shape (rows,
             tokens, width): the outputs of the state layers, concatenated, or those inputs.
         """
-        # A pass that failed may have left inputs.
-        inputs = self._layer.inputs = []
         logits: mx.array = self._model(tokens, cache=cache, **arguments)
-        self._layer.inputs = []
-        (hidden,) = inputs
-        outputs = [layer.take_output() for layer in self._layers]
+        # Earlier calls are those of a pass that has failed.
+        hidden = self._recorder.take_calls()[-1][0]
+        outputs = [layer.take_calls()[-1][1] for layer in self._state_layers]
         return hidden, logits, mx.concatenate(outputs, axis=-1) if outputs else hidden
 
     def logits(self, hidden: mx.array) -> mx.array:
@@ -119,7 +115,7 @@ class OutputLayer:
         Returns:
             Shape (n, vocabulary), not evaluated.
         """
-        return self._finish(self._layer.project(hidden))
+        return self._finish(self._project(hidden))
 
     def logits_of(self, hidden: mx.array, ids: mx.array) -> mx.array:
         """Return the logits of some tokens, for which only their rows of the weight are read.
@@ -131,12 +127,18 @@ class OutputLayer:
         Returns:
             Shape (n, m), not evaluated.
         """
-        return self._finish(self._layer.project_to(hidden, ids))
+        width = self._layer.weight.shape[0]
+        arrays = {
+            name: mx.take(value, ids, axis=0)
+            for name, value in self._layer.items()
+            if isinstance(value, mx.array) and value.shape[:1] == (width,)
+        }
+        return self._finish(_projection(_copy(self._layer, arrays))(hidden))
 
     def _check(self) -> None:
         hidden, logits, _ = self.forward(*_short_prompt(self._model), {})
         if hidden.shape[:-1] != logits.shape[:-1]:
-            raise _UnsupportedError("not all tokens of a pass reach the output layer")
+            raise ValueError("not all tokens of a pass reach the output layer")
         width = logits.shape[-1]
         numbers = range(_CHECKED_TOKENS)
         ids = mx.array(sorted({n * (width - 1) // (_CHECKED_TOKENS - 1) for n in numbers}))
@@ -145,105 +147,69 @@ class OutputLayer:
             (self.logits_of(hidden[0], ids), mx.take(logits[0], ids, axis=-1)),
         ):
             if apart.shape != expected.shape or apart.dtype != expected.dtype:
-                raise _UnsupportedError("logits apart have another shape or type")
+                raise ValueError("logits apart have another shape or type")
             error = logits_error(*(np.array(part.astype(mx.float32)) for part in (apart, expected)))
             if not is_rounding("the output layer apart", error, pass_rounding(self._model)):
-                raise _UnsupportedError("logits apart differ from the model's")
+                raise ValueError("logits apart differ from the model's")
 
 
-class _RecordedLayer:
-    """An output layer that records its inputs, in place of the layer in a copy of the model.
+class _Recorder:
+    """Records the calls of a layer, in place of the layer in a copy of the model.
 
     A tied output layer is an embedding, which is called to embed tokens, and projects by
-    ``as_linear``.
+    ``as_linear``. Of such a layer, projections alone are recorded.
 
     Attributes:
-        inputs: The inputs of projections.
-        result: Returned in place of projections, unless it is ``None``.
-        project: Projects hidden states to all tokens, and records nothing.
+        layer: The layer.
+        result: Returned in place of recorded outputs, unless it is ``None``.
     """
 
     def __init__(self, layer: Module) -> None:
-        self._layer = layer
-        self.inputs: list[mx.array] = []
-        self.result: mx.array | None = None
-        self.project = _projection(layer)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._layer, name)
-
-    def __call__(self, inputs: mx.array) -> mx.array:
-        is_tied = hasattr(self._layer, "as_linear")
-        return self._layer(inputs) if is_tied else self.as_linear(inputs)
-
-    def as_linear(self, inputs: mx.array) -> mx.array:
-        self.inputs.append(inputs)
-        return self.project(inputs) if self.result is None else self.result
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the weights."""
-        return sum(value.nbytes for value in self._layer.values() if isinstance(value, mx.array))
-
-    def take_inputs(self) -> list[mx.array]:
-        """Return the inputs of projections since the last call."""
-        inputs, self.inputs = self.inputs, []
-        return inputs
-
-    def project_to(self, hidden: mx.array, ids: mx.array) -> mx.array:
-        """Return the projection to some tokens."""
-        width = self._layer.weight.shape[0]
-        arrays = {
-            name: mx.take(value, ids, axis=0)
-            for name, value in self._layer.items()
-            if isinstance(value, mx.array) and value.shape[:1] == (width,)
-        }
-        return _projection(_copy(self._layer, arrays))(hidden)
-
-
-class _LayerWithOutput:
-    """A layer that keeps its output, in place of the layer in a copy of the model."""
-
-    def __init__(self, layer: Module) -> None:
         self.layer = layer
-        self._output: mx.array | None = None
+        self.result: mx.array | None = None
+        self._is_embedding = hasattr(layer, "as_linear")
+        self._calls: list[tuple[Any, Any]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.layer, name)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        output = self.layer(*arguments, **named)
-        self._output = output[0] if isinstance(output, tuple) else output
-        return output
+    def __call__(self, inputs: Any, *arguments: Any, **named: Any) -> Any:
+        output = self.layer(inputs, *arguments, **named)
+        return output if self._is_embedding else self._recorded(inputs, output)
 
-    def take_output(self) -> mx.array:
-        """Return the output of the last call."""
-        output, self._output = self._output, None
-        if output is None:
-            raise AssertionError("a pass runs all layers")
-        return output
+    def as_linear(self, inputs: mx.array) -> Any:
+        return self._recorded(inputs, self.layer.as_linear(inputs))
+
+    def take_calls(self) -> list[tuple[Any, Any]]:
+        """Return the input and the output of each call since the last time."""
+        calls, self._calls = self._calls, []
+        return calls
+
+    def _recorded(self, inputs: Any, output: Any) -> Any:
+        self._calls.append((inputs, output[0] if isinstance(output, tuple) else output))
+        return output if self.result is None else self.result
 
 
 def _projection(layer: Module) -> _Function:
     return cast("_Function", getattr(layer, "as_linear", layer))
 
 
-def _record_output_layer(model: Module) -> tuple[Module, _RecordedLayer]:
-    """Return a copy of a model that records the inputs of its output layer, and the layer.
+def _record_output_layer(model: Module) -> tuple[Module, _Recorder]:
+    """Return a copy of a model that records the calls of its output layer, and the recorder.
 
     Raises:
-        _UnsupportedError: No layer or several layers may be the output layer.
+        ValueError: No layer or several layers may be the output layer.
     """
     found = []
     for candidate in _matrices(model):
-        layer = _RecordedLayer(candidate)
-        twin = _with_layers(model, {id(candidate): layer})
+        recorder = _Recorder(candidate)
+        twin = _with_layers(model, {id(candidate): recorder})
         # Nothing is evaluated.
         width = twin(*_short_prompt(model)).shape[-1]
-        if len(layer.take_inputs()) == 1 and layer.weight.shape[0] == width:
-            found.append((twin, layer))
+        if len(recorder.take_calls()) == 1 and candidate.weight.shape[0] == width:
+            found.append((twin, recorder))
     if len(found) != 1:
-        raise _UnsupportedError(f"{len(found)} layers may be the output layer")
+        raise ValueError(f"{len(found)} layers may be the output layer")
     return found[0]
 
 
@@ -296,30 +262,29 @@ def _copy(module: Module, changes: Mapping[str, Any]) -> Module:
     return twin
 
 
-def _find_finish(model: Module, layer: _RecordedLayer) -> _Function:
+def _find_finish(model: Module, output_layer: _Recorder) -> _Function:
     """Return the function that a model applies to logits: none, a factor or a soft-cap.
 
     The model is run with known numbers in place of the projection.
 
     Args:
-        model: The model with ``layer``.
-        layer: The recorded output layer.
+        model: The model with ``output_layer``.
+        output_layer: Its output layer.
 
     Raises:
-        _UnsupportedError: It is another function, or not applied to each logit alone.
+        ValueError: It is another function, or not applied to each logit alone.
     """
-    projected = model(*_short_prompt(model))
-    width = projected.shape[-1]
-    (hidden,) = layer.take_inputs()
+    width = model(*_short_prompt(model)).shape[-1]
+    ((_, projected),) = output_layer.take_calls()
     samples = mx.linspace(-100, 100, 2 * width)
     # In another order: large values are not those of the last tokens.
     samples = samples[(mx.arange(2 * width) * 7919) % (2 * width)].reshape(1, 2, width)
     samples[0, 0, :2] = mx.array([1.0, _LARGE])
-    samples = samples.astype(layer.project(hidden).dtype)
-    layer.result = samples
+    samples = samples.astype(projected.dtype)
+    output_layer.result = samples
     finished: mx.array = model(*_short_prompt(model))
-    layer.result = None
-    layer.take_inputs()
+    output_layer.result = None
+    output_layer.take_calls()
     of_one, bound = finished[0, 0, 0], finished[0, 0, 1]
     factor = (mx.arctanh(of_one / bound) * bound).astype(bound.dtype)
     finishes: tuple[_Function, ...] = (
@@ -333,7 +298,7 @@ def _find_finish(model: Module, layer: _RecordedLayer) -> _Function:
         found = finish(samples)
         if found.dtype == finished.dtype and mx.allclose(found, finished, tolerance, 0).item():
             return finish
-    raise _UnsupportedError("the model's function of logits is not known")
+    raise ValueError("the model's function of logits is not known")
 
 
 def _short_prompt(model: Module) -> tuple[mx.array, list[Any]]:

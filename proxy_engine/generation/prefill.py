@@ -18,7 +18,7 @@ from mlx_lm.models.cache import KVCache
 from ..conversation.prompts import PromptInputs
 from ..runtime.blas import has_fast_blas
 from .cache_layers import drop_padding, merge, padded_tokens, right_padded, trim
-from .forward_pass import ForwardPass, NextLogits, PassOutput, RowStates, position_arguments
+from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
 from .sequence import GeneratedSequence
 from .wired_memory import clear_cache
 
@@ -43,11 +43,10 @@ class Prefill:
     """The prefill of one sequence: its prompt, and fast-forward tokens that follow the prompt.
 
     Attributes:
-        sequence: The sequence whose tokens are read.
+        sequence: The sequence whose tokens are read. Its ``processed`` tokens are in the cache.
         forward: The model's forward passes.
-        cache: The sequence's own prompt cache. It holds the first ``processed`` tokens.
+        cache: The sequence's own prompt cache.
         step_size: Tokens of one forward pass.
-        processed: Tokens that the cache holds.
         quantize: Called with the cache after every pass.
         checkpoints: Called when the given number of prompt tokens has been processed.
         inputs: Other inputs of the model than tokens.
@@ -59,17 +58,16 @@ class Prefill:
     forward: ForwardPass
     cache: list[Any]
     step_size: int
-    processed: int = 0
     quantize: Callable[[list[Any]], None] | None = None
     checkpoints: Mapping[int, Callable[[], None]] = field(default_factory=dict)
     inputs: PromptInputs | None = None
-    observe: Callable[[GeneratedSequence, RowStates, int], None] | None = None
+    observe: Callable[[GeneratedSequence, mx.array, int], None] | None = None
     _is_prepared: bool = field(init=False, default=False)
 
     @property
     def left(self) -> int:
         """Tokens that have not been processed."""
-        return len(self.sequence.tokens) - self.processed
+        return len(self.sequence.tokens) - self.sequence.processed
 
     def next_pass(self) -> bool:
         """Run the next forward pass.
@@ -82,7 +80,7 @@ class Prefill:
         """
         started = time.perf_counter()
         self._prepare()
-        sequence, start = self.sequence, self.processed
+        sequence, start = self.sequence, self.sequence.processed
         tokens = sequence.tokens
         last = sequence.prompt_tokens - 1
         end = self._end_of_pass()
@@ -106,7 +104,7 @@ class Prefill:
         else:
             mx.eval([layer.state for layer in self.cache])
         clear_cache()
-        self.processed = end
+        sequence.processed = end
         if not is_last and end in self.checkpoints:
             self.checkpoints[end]()
         sequence.timings.add("prompt", started, time.perf_counter())
@@ -116,17 +114,16 @@ class Prefill:
         """Give the sequence the logits behind its last token, which ends the prefill."""
         self.sequence.logits = logits
         self.sequence.processed = len(self.sequence.tokens)
-        self.processed = len(self.sequence.tokens)
 
     def _prepare(self) -> None:
         if self.inputs is not None and not self._is_prepared:
-            self.inputs.prepare(self.cache, self.processed)
+            self.inputs.prepare(self.cache, self.sequence.processed)
             self.sequence.rope_delta = self.inputs.rope_delta
             self._is_prepared = True
 
     def _end_of_pass(self) -> int:
         """Return where the next pass ends, within the prompt."""
-        start = self.processed
+        start = self.sequence.processed
         end = min([start + self.step_size, *(stop for stop in self.checkpoints if start < stop)])
         single = 0 if self.inputs is None else self.inputs.single_pass_end
         return max(single, end) if start < single else end
@@ -172,7 +169,7 @@ def can_join_prefill(prefill: Prefill) -> bool:
         prefill.left <= prefill.step_size
         and prefill.inputs is None
         and prefill.quantize is None
-        and not any(prefill.processed < length for length in prefill.checkpoints)
+        and not any(prefill.sequence.processed < length for length in prefill.checkpoints)
         and all(type(layer) is KVCache for layer in prefill.cache)
     )
 
@@ -211,7 +208,7 @@ def prefill_together(prefills: Sequence[Prefill]) -> list[Any]:
     started = time.perf_counter()
     forward = prefills[0].forward
     cache = merge([prefill.cache for prefill in prefills])
-    texts = [prefill.sequence.tokens[prefill.processed :] for prefill in prefills]
+    texts = [prefill.sequence.pending for prefill in prefills]
     if max(map(len, texts)) > MAX_TOKENS_WITH_LOGITS and forward.split_output_layer() is None:
         # Lazy evaluation: logits that are not used are not computed.
         _padded_pass(forward, cache, [text[:-1] for text in texts])

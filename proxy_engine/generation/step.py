@@ -14,251 +14,223 @@ without q they are the same tokens.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import cast
 
+from samplers import Sampler
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
-from .constraint import SlowMaskError
+from . import sampling
 from .fast_forward import MASK_STEPS
-from .forward_pass import NextLogits
-from .sampling import NextToken, Proposal
-from .sequence import GeneratedSequence
-from .sequence_samplers import RandomState
+from .restrictions import SlowMaskError
+from .sampling import NextToken
+from .sequence import GeneratedSequence, Status
 from .speculation.drafts import Draft
-from .timings import Work
 from .tokens import Token
 
 
-class Step:
-    """A step of one sequence. Its phases are called in order: begin, sample, advance.
+def perform(
+    sequences: Iterable[GeneratedSequence], phase: Callable[[GeneratedSequence], object]
+) -> list[GeneratedSequence]:
+    """Perform a phase of a step for several sequences. An error fails its sequence alone.
+
+    A sequence whose mask exceeds the step budget of the model thread is ``WAITING`` afterwards. It
+    has to leave the batch until :meth:`Constraint.compute_slow` has returned.
+
+    Returns:
+        The sequences that go on.
+    """
+    going = []
+    for sequence in sequences:
+        try:
+            phase(sequence)
+            going.append(sequence)
+        except SlowMaskError:
+            sequence.status = Status.WAITING
+        except Exception as error:
+            sequence.fail(error)
+    return going
+
+
+def prepare(sequence: GeneratedSequence) -> None:
+    """Compute the mask of the next token, unless the token is drawn already.
+
+    Raises:
+        SlowMaskError: It takes too long.
+    """
+    ahead, sequence.drawn_ahead = sequence.drawn_ahead, None
+    if ahead is not None:
+        sequence.sampled = [ahead]
+        return
+    sequence.sampled = []
+    if sequence.is_free:
+        # Nothing is computed that would be worth measuring.
+        sequence.prepare()
+        return
+    started = time.perf_counter()
+    sequence.prepare()
+    sequence.timings.add("mask", started, time.perf_counter())
+
+
+def sample(sequence: GeneratedSequence) -> None:
+    """Sample the next token."""
+    started = time.perf_counter()
+    sequence.sampled = [sequence.sample(sequence.next_logits)]
+    sequence.timings.add("sample", started, time.perf_counter())
+
+
+def sample_rows(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
+    """Sample the next tokens of sequences with equal samplers all at once.
+
+    Returns:
+        The other sequences.
+    """
+    groups: dict[object, list[GeneratedSequence]] = {}
+    for sequence in sequences:
+        groups.setdefault(sequence.row_parameters, []).append(sequence)
+    alone = groups.pop(None, [])
+    for group in groups.values():
+        if len(group) == 1:
+            alone += group
+            continue
+        started = time.perf_counter()
+        for sequence, token in zip(group, sample_together(group), strict=True):
+            sequence.sampled = [token]
+        ended = time.perf_counter()
+        for sequence in group:
+            sequence.timings.add("sample", started, ended)
+    return alone
+
+
+def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
+    """Sample the next tokens of sequences with equal ``row_parameters`` all at once."""
+    return sampling.sample_together(
+        [cast(Sampler, sequence.sampler) for sequence in sequences],
+        [sequence.mask for sequence in sequences],
+        [sequence.next_logits for sequence in sequences],
+    )
+
+
+def sample_draft(sequence: GeneratedSequence) -> None:
+    """Sample all positions of a draft whose pass is dispatched, if the sequence has one.
 
     The first position is that behind the pending tokens. Positions are sampled in order, so random
     keys are used as without a draft; those of positions that are not reached are given back.
 
-    Args:
-        sequence: The sequence.
-        draft: The draft that the last pass has processed, if there is one.
-
-    Attributes:
-        sequence: The sequence.
-        draft: Its draft, if it has one.
-        tokens: The new tokens: accepted ones, the one behind them, and forced ones.
-        sampled: The sampled token of each position.
-        is_redrawn: Whether the first position was sampled twice.
-        accepted: Number of proposed tokens that are accepted.
-        error: The sequence failed with this error. Other sequences are not affected.
-        is_slow: The mask exceeds the step budget of the model thread. The sequence has to
-            :meth:`~Batch.remove` until :meth:`Constraint.compute_slow` has returned.
-        work: The kinds of work done, with their times.
+    Raises:
+        Exception: Sampling fails at any position.
     """
+    draft, started = sequence.draft, time.perf_counter()
+    if draft is None:
+        return
+    proposals = draft.proposals
+    draft.random_states = [sequence.random_state]
+    sequence.sampled = [sequence.sample(sequence.next_logits, proposals[0])]
+    draft.random_states.append(sequence.random_state)
+    # All later masks together have the budget of one. Positions with a slow mask, and those behind
+    # them, are left out: they are sampled once the sequence has reached them.
+    with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
+        for step, logits, proposed in zip(draft.steps, draft.logits, proposals[1:], strict=False):
+            sequence.prepare(step.constraint)
+            sequence.sampled.append(sequence.sample(logits, proposed, draft.text_behind(step)))
+            draft.random_states.append(sequence.random_state)
+    sequence.timings.add("sample", started, time.perf_counter())
 
-    def __init__(self, sequence: GeneratedSequence, draft: Draft | None = None) -> None:
-        self.sequence = sequence
-        self.draft = draft
-        self.tokens: list[Token] = []
-        self.sampled: list[NextToken] = []
-        self.is_redrawn = False
-        self.accepted = 0
-        self.error: Exception | None = None
-        self.is_slow = False
-        self.work: list[Work] = []
-        self._logits: NextLogits | None = None
-        # The random states before the positions, and behind the last one.
-        self._random_states: list[RandomState] = []
 
-    @staticmethod
-    def perform(steps: Iterable[Step], phase: Callable[[Step], None]) -> list[Step]:
-        """Perform a phase of several steps. An error fails the sequence of its step alone.
+def commit(sequence: GeneratedSequence) -> None:
+    """Take the accepted tokens of a draft, the sampled one behind them, and forced tokens.
 
-        Returns:
-            The steps that go on.
-        """
-        going = []
-        for step in steps:
-            try:
-                phase(step)
-                going.append(step)
-            except SlowMaskError:
-                step.is_slow = True
-            except Exception as error:
-                step.error = error
-                step.sequence.finished = True
-                # Its cache is not used any more.
-                step.sequence.tail, step.sequence.padding = [], 0
-        return going
+    They are added to ``sequence.output``.
 
-    @property
-    def logits(self) -> NextLogits:
-        """Logits of the first position."""
-        if self._logits is None:
-            raise AssertionError("a sequence without pending tokens has logits")
-        return self._logits
+    Args:
+        sequence: A sequence whose ``sampled`` tokens are read. The number of accepted and verified
+            tokens of its draft is set.
 
-    def begin(self) -> None:
-        """Compute the mask of the first position, if its logits are there.
+    Raises:
+        GrammarBudgetError: The state after a token exceeds the step budget.
+        InvalidOptionError: A sampler of the caller has returned an invalid token.
+        SlowMaskError: The sampled token is not accepted, and the mask of the others takes too long.
+    """
+    sequence.check(sequence.sampled[0])
+    draft = sequence.draft
+    if sequence.is_free and draft is None:
+        sequence.output.append(sequence.advance(sequence.sampled[0]))
+        return
+    _redraw_refused(sequence)
+    started = time.perf_counter()
+    tokens = [sequence.advance(sequence.sampled[0])]
+    tokens += sequence.advance_forced()
+    if draft is not None:
+        _advance_over(sequence, draft, tokens)
+    sequence.output += tokens
+    sequence.timings.add("advance", started, time.perf_counter())
 
-        Raises:
-            SlowMaskError: It takes too long.
-        """
-        sequence = self.sequence
-        if sequence.processed < len(sequence.tokens) or sequence.finished:
-            return
-        # A pass that is dispatched before the tokens are read replaces those of the sequence.
-        self._logits = sequence.logits
-        if not sequence.constraint.has_grammar:
-            # Nothing is computed that would be worth measuring.
-            drawn, sequence.drawn = sequence.drawn, None
-            self.sampled.append(drawn or sequence.next_token())
-            return
-        started = time.perf_counter()
-        self.sampled.append(sequence.next_token())
-        self.work.append(("mask", started, time.perf_counter()))
 
-    def sample(self) -> None:
-        """Sample all positions.
+def _redraw_refused(sequence: GeneratedSequence) -> None:
+    """Sample the first position again if the sequence does not accept its token.
 
-        Raises:
-            Exception: Sampling fails at any position.
-        """
-        draft, started = self.draft, time.perf_counter()
-        if draft is None:
-            self.sampled[0].sample(self.logits)
-        else:
-            proposals = draft.proposals
-            self._random_states.append(self.sequence.random_state)
-            self._sample(self.sampled[0], self.logits, proposals[0])
-            # All later masks together have the budget of one. Positions with a slow mask, and those
-            # behind them, are left out: they are sampled once the sequence has reached them.
-            with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
-                for step, logits, proposed in zip(
-                    draft.steps, draft.logits, proposals[1:], strict=False
-                ):
-                    token = step.state.next_token()
-                    self._sample(token, logits, proposed)
-                    self.sampled.append(token)
-        self.work.append(("sample", started, time.perf_counter()))
+    The text could not be completed within the limit after it. The second mask may have a token that
+    the sequence refuses as well, where the search for its completion gives up earlier than that for
+    the mask. Then the completion plan has the token.
+    """
+    constraint, draft, refused = sequence.constraint, sequence.draft, sequence.sampled[0]
+    if constraint.accepts(refused.token_id):
+        return
+    constraint.refuse(refused.token_id)
+    if draft is not None:
+        sequence.random_state = draft.random_states[1]
+    token = _sampled_at_once(sequence, refused)
+    sequence.check(token)
+    if not constraint.accepts(token.token_id):
+        constraint.follow_plan()
+        token = _sampled_at_once(sequence, refused)
+    sequence.sampled = [token]
+    if draft is not None:
+        draft.random_states[1:] = [sequence.random_state]
 
-    def _sample(self, token: NextToken, logits: NextLogits, proposed: Proposal | None) -> None:
-        """Sample a position of a draft."""
-        token.sample(logits, proposed)
-        self._random_states.append(self.sequence.random_state)
 
-    def _check(self) -> None:
-        """Sample the first position again if the sequence does not accept its token.
+def _sampled_at_once(sequence: GeneratedSequence, refused: NextToken) -> NextToken:
+    """Sample a token in place of a refused one, and read it."""
+    sequence.prepare()
+    token = sequence.sample(refused.logits)
+    NextToken.read([token])
+    return token
 
-        The text could not be completed within the limit after it. The second mask may have a token
-        that the sequence refuses as well, where the search for its completion gives up earlier than
-        that for the mask. Then the completion plan has the token.
 
-        Raises:
-            InvalidOptionError: A sampler of the caller has returned an invalid token.
-        """
-        sequence, token = self.sequence, self.sampled[0]
-        constraint = sequence.constraint
-        if token.returned is not None:
-            token.check(self.logits.width)
-        if constraint.accepts(token.token_id):
-            return
-        self.is_redrawn = True
-        constraint.refuse(token.token_id)
-        if self.draft is not None:
-            sequence.random_state = self._random_states[1]
-        token = self._sampled_at_once(exact=True)
-        token.check(self.logits.width)
-        if not constraint.accepts(token.token_id):
-            constraint.follow_plan()
-            token = self._sampled_at_once()
-        self.sampled = [token]
-        if self.draft is not None:
-            self._random_states[1:] = [sequence.random_state]
-
-    def _sampled_at_once(self, *, exact: bool = False) -> NextToken:
-        token = self.sequence.next_token(exact=exact)
-        token.sample(self.logits)
-        NextToken.read([token])
-        return token
-
-    def advance(self) -> None:
-        """Advance the sequence by the accepted tokens, the one behind them, and forced tokens.
-
-        Raises:
-            GrammarBudgetError: The state after a token exceeds the step budget.
-            InvalidOptionError: A sampler of the caller has returned an invalid token.
-            SlowMaskError: The sampled token is not accepted, and the mask of the others takes too
-                long.
-        """
-        sequence = self.sequence
-        has_grammar = sequence.constraint.has_grammar
-        if has_grammar or self.sampled[0].returned is not None:
-            self._check()
-        if self.draft is None and not has_grammar:
-            self.tokens.append(sequence.advance(self.sampled[0]))
-            return
-        started = time.perf_counter()
-        tokens = [sequence.advance(self.sampled[0])]
+def _advance_over(sequence: GeneratedSequence, draft: Draft, tokens: list[Token]) -> None:
+    """Advance over the accepted tokens of a draft. ``tokens`` begins with the first one."""
+    sampled, states = sequence.sampled, draft.random_states
+    proposed = 0
+    while _is_accepted(sequence, draft):
+        draft.accepted += 1
+        tokens[proposed] = tokens[proposed]._replace(is_drafted=True)
+        proposed = len(tokens)
+        if sequence.finished or draft.accepted == len(sampled):
+            break
+        number = draft.accepted
+        sequence.constraint.begin_token()
+        if not sequence.constraint.accepts(sampled[number].token_id):
+            # It is sampled once the sequence has reached it, and refused there.
+            del sampled[number:], states[number + 1 :]
+            break
+        tokens.append(sequence.advance(sampled[number]))
         tokens += sequence.advance_forced()
-        if self.draft is not None:
-            self._advance_over(self.draft, tokens)
-        self.tokens += tokens
-        self.work.append(("advance", started, time.perf_counter()))
-
-    def _advance_over(self, draft: Draft, tokens: list[Token]) -> None:
-        """Advance over the accepted tokens of a draft. ``tokens`` begins with the first one."""
-        sequence = self.sequence
-        proposed = 0
-        while self._is_accepted(draft):
-            self.accepted += 1
-            tokens[proposed] = tokens[proposed]._replace(is_drafted=True)
-            proposed = len(tokens)
-            if sequence.finished or self.accepted == len(self.sampled):
-                break
-            number = self.accepted
-            sequence.constraint.begin_token()
-            if not sequence.constraint.accepts(self.sampled[number].token_id):
-                # It is sampled once the sequence has reached it, and refused there.
-                del self.sampled[number:], self._random_states[number + 1 :]
-                break
-            tokens.append(sequence.advance(self.sampled[number]))
-            tokens += sequence.advance_forced()
-        used = min(self.accepted + 1, len(self._random_states) - 1)
-        sequence.random_state = self._random_states[used]
-
-    def _is_accepted(self, draft: Draft) -> bool:
-        """Whether the token of the current position is the proposed one, and all before it."""
-        number = self.accepted
-        if number == len(draft.steps):
-            return False
-        if self.sampled[number].token_id != draft.steps[number].token_id:
-            return False
-        # The forced tokens behind it have to be those of the draft, too, but for an end token.
-        pending = self.sequence.pending
-        length = draft.positions[number] + 1
-        is_whole = len(pending) == length or self.sequence.finished
-        return is_whole and pending[:length] == draft.tokens[:length]
-
-    @property
-    def judged(self) -> int:
-        """Number of proposed tokens that are verified. Slow masks end a verification early."""
-        return 0 if self.draft is None else min(len(self.sampled), len(self.draft.steps))
+    sequence.random_state = states[min(draft.accepted + 1, len(states) - 1)]
+    # Slow masks end a verification early.
+    draft.judged = min(len(sampled), len(draft.steps))
 
 
-def sample_together(steps: Iterable[Step]) -> list[Step]:
-    """Sample first positions by operations on several rows at once; return the other steps."""
-    rows: dict[object, list[Step]] = {}
-    for step in steps:
-        kind = None if step.draft else step.sampled[0].row_parameters
-        rows.setdefault(kind, []).append(step)
-    others = rows.pop(None, [])
-    for group in rows.values():
-        if len(group) == 1:
-            others += group
-            continue
-        started = time.perf_counter()
-        logits = NextLogits.stacked([step.logits for step in group])
-        NextToken.sample_together([step.sampled[0] for step in group], logits)
-        ended = time.perf_counter()
-        for step in group:
-            step.work.append(("sample", started, ended))
-    return others
+def _is_accepted(sequence: GeneratedSequence, draft: Draft) -> bool:
+    """Whether the token of the current position is the proposed one, and all before it."""
+    number = draft.accepted
+    if number == len(draft.steps):
+        return False
+    if sequence.sampled[number].token_id != draft.steps[number].token_id:
+        return False
+    # The forced tokens behind it have to be those of the draft, too, but for an end token.
+    pending = sequence.pending
+    length = draft.steps[number].end
+    is_whole = len(pending) == length or sequence.finished
+    return is_whole and pending[:length] == draft.tokens[:length]

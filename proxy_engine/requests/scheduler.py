@@ -126,7 +126,7 @@ class Scheduler:
                     self.batch.run_round(others_wait=bool(self._waiting))
                 except Exception as error:
                     # A failed forward pass concerns every sequence in it.
-                    self.batch.fail_all(self._worker.explain(error))
+                    self.batch.fail_pass(self._worker.explain(error))
                 with self._lock:
                     if not (self._waiting or len(self.batch)):
                         self._is_scheduled = False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
-from concurrent.futures import CancelledError, Executor
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from concurrent.futures import CancelledError, Executor, Future
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from queue import SimpleQueue
@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
 from ..results.events import Event, Finished
-from ..results.generation import GenerationResult
 from ..results.streams import BatchItem, BatchRequest
+from .request import Finish
 from .retries import Attempts
 from .worker import ProcessGuard, on_own_thread
 
@@ -52,42 +52,13 @@ def events_of(attempts: Attempts) -> Generator[Any]:
         attempts.cancel()
 
 
-class PendingAttempts:
-    """The attempts at a request that is checked and compiled when it is first awaited.
-
-    Args:
-        prepare: Prepares the request. Called once, and then released.
-    """
-
-    def __init__(self, prepare: Callable[[], Awaitable[Attempts]]) -> None:
-        self._prepare: Callable[[], Awaitable[Attempts]] | None = prepare
-        self._attempts: Attempts | None = None
-        self._lock = asyncio.Lock()
-
-    async def get(self) -> Attempts:
-        """Return the attempts; the request has been prepared then.
-
-        Raises:
-            ProxyError: The request is invalid.
-            RuntimeError: An earlier call has raised.
-        """
-        async with self._lock:
-            if self._attempts is None:
-                if self._prepare is None:
-                    raise RuntimeError("the stream has no more events")
-                prepare, self._prepare = self._prepare, None
-                self._attempts = await prepare()
-            return self._attempts
-
-
-async def aevents_of(pending: PendingAttempts, threads: Executor) -> AsyncGenerator[Any]:
+async def aevents_of(attempts: Attempts, threads: Executor) -> AsyncGenerator[Any]:
     """:func:`events_of` for event loops.
 
     Args:
-        pending: The request. Queueing it does not block, since it is compiled before.
+        attempts: The request. Queueing it does not block, since it is compiled before.
         threads: Finish the answer: the caller's validators may take any time.
     """
-    attempts = await pending.get()
     guard = ProcessGuard()
     loop = asyncio.get_running_loop()
     events = _Mailbox(loop)
@@ -142,47 +113,15 @@ class _Mailbox:
         return not self._events
 
 
-class QueuedRequest:
-    """A request that is queued or runs.
-
-    Attributes:
-        future: The end of the answer of its latest attempt.
-    """
-
-    def __init__(self, attempts: Attempts) -> None:
-        self._attempts = attempts
-        self.future = attempts.submit()
-
-    @property
-    def media_bytes(self) -> int:
-        """Memory of its decoded images and recordings, in bytes."""
-        return self._attempts.request.prompt.media_bytes
-
-    def cancel(self) -> None:
-        """Stop it at its next token. For any thread."""
-        self._attempts.cancel()
-
-    def result(self) -> GenerationResult[Any] | None:
-        """Wait for the answer, then parse and validate it. To be called once for each attempt.
-
-        Returns:
-            ``None`` if the answer is rejected and another attempt is queued.
-        """
-        result = self._attempts.finish(self.future.result())
-        if result is None:
-            self.future = self._attempts.submit()
-        return result
-
-
-Queue: TypeAlias = Callable[[BatchRequest], QueuedRequest]
-"""Prepares and queues a request; raises if the request is invalid."""
+Prepare: TypeAlias = Callable[[BatchRequest], Attempts]
+"""Prepares a request; raises if it is invalid."""
 
 
 class RunningBatch:
     """The requests of a batch that were read and not returned.
 
     Args:
-        queue: Prepares and queues a request.
+        prepare: Prepares a request.
         requests: The requests.
         batch_size: Maximum number of requests that run together. ``REQUESTS_AHEAD`` times as many
             are read before their items are returned; fewer if they have large images.
@@ -193,28 +132,29 @@ class RunningBatch:
 
     def __init__(
         self,
-        queue: Queue,
+        prepare: Prepare,
         requests: Iterable[Prompt | BatchRequest],
         *,
         batch_size: int,
         announced: Callable[[], AbstractContextManager[None]],
         ordered: bool = True,
     ) -> None:
-        self._queue = queue
+        self._prepare = prepare
         self._announced = announced
         self._requests = enumerate(requests)
         self._batch_size = batch_size
         self._is_ordered = ordered
         self._cancelled = threading.Event()
-        self._queued: dict[int, QueuedRequest] = {}
+        self._queued: dict[int, Attempts] = {}
         self._finished: dict[int, BatchItem[Any]] = {}
-        self._ended: SimpleQueue[int] = SimpleQueue()
+        # The attempts that have ended, by the indices of their requests.
+        self._ended: SimpleQueue[tuple[int, Future[Finish]]] = SimpleQueue()
 
     def cancel(self) -> None:
         """Stop all requests at their next token, and read no more. For any thread."""
         self._cancelled.set()
-        for queued in list(self._queued.values()):
-            queued.cancel()
+        for attempts in list(self._queued.values()):
+            attempts.cancel()
 
     def items(self) -> Generator[BatchItem[Any]]:
         """Yield the outcomes. Closing the generator cancels the requests."""
@@ -232,11 +172,9 @@ class RunningBatch:
                     yield self._finished.pop(following)
                     following += 1
                 elif self._queued:
-                    index = self._ended.get()
-                    item = _item(index, self._queued[index])
-                    if item is None:
-                        self._await(index)
-                    else:
+                    index, attempt = self._ended.get()
+                    item = self._item(index, attempt)
+                    if item is not None:
                         del self._queued[index]
                         self._finished[index] = item
                 else:
@@ -251,7 +189,8 @@ class RunningBatch:
             and len(queued) + len(self._finished) < REQUESTS_AHEAD * self._batch_size
             and (
                 len(queued) < self._batch_size
-                or sum(request.media_bytes for request in queued) < _MEDIA_BYTES_AHEAD
+                or sum(attempts.request.prompt.media_bytes for attempts in queued)
+                < _MEDIA_BYTES_AHEAD
             )
         )
 
@@ -259,29 +198,33 @@ class RunningBatch:
         if not isinstance(request, BatchRequest):
             request = BatchRequest(request)
         try:
-            self._queued[index] = self._queue(request)
+            attempts = self._prepare(request)
+            self._submit(index, attempts)
         except EngineClosedError:
             raise
         except Exception as error:
             self._finished[index] = BatchItem(index, error=error)
-            return
-        self._await(index)
+        else:
+            self._queued[index] = attempts
 
-    def _await(self, index: int) -> None:
-        """Note when the latest attempt at a request ends."""
-        queued, ended = self._queued[index], self._ended
+    def _submit(self, index: int, attempts: Attempts) -> None:
+        """Queue the latest attempt at a request, and note when it ends."""
+        ended, future = self._ended, attempts.submit()
         if self._cancelled.is_set():
-            queued.cancel()
-        queued.future.add_done_callback(lambda _: ended.put(index))
+            attempts.cancel()
+        future.add_done_callback(lambda attempt: ended.put((index, attempt)))
 
-
-def _item(index: int, queued: QueuedRequest) -> BatchItem[Any] | None:
-    """Return the outcome of a request; ``None`` if another attempt is queued."""
-    try:
-        result = queued.result()
-        return None if result is None else BatchItem(index, result)
-    except (Exception, CancelledError) as error:
-        return BatchItem(index, error=error)
+    def _item(self, index: int, attempt: Future[Finish]) -> BatchItem[Any] | None:
+        """Return the outcome of a request; ``None`` if another attempt is queued."""
+        attempts = self._queued[index]
+        try:
+            result = attempts.finish(attempt.result())
+            if result is None:
+                self._submit(index, attempts)
+                return None
+        except (Exception, CancelledError) as error:
+            return BatchItem(index, error=error)
+        return BatchItem(index, result)
 
 
 async def aitems(batch: RunningBatch) -> AsyncGenerator[BatchItem[Any]]:

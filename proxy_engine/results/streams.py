@@ -6,6 +6,7 @@ a generator, which must not refer to the stream: a reference would keep a droppe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -67,8 +68,9 @@ class Stream(Generic[E]):
         self._cancel()
 
 
-async def _begun() -> None:
-    """Begin nothing: the requests were checked when the stream was made."""
+async def _no_items() -> AsyncGenerator[Any]:
+    return
+    yield
 
 
 class AsyncStream(Generic[E]):
@@ -78,30 +80,39 @@ class AsyncStream(Generic[E]):
     ``async with stream`` are all valid.
 
     Args:
-        items: Yields the items; begins by itself.
+        begin: Checks the requests, and returns the items. Called once, and then released: when the
+            stream is awaited, entered, or first read.
         cancel: Stops the requests at their next token. For any thread.
-        begin: Checks the requests when the stream is awaited or entered.
     """
 
     def __init__(
-        self,
-        items: AsyncGenerator[E],
-        cancel: Callable[[], None],
-        begin: Callable[[], Awaitable[object]] = _begun,
+        self, begin: Callable[[], Awaitable[AsyncGenerator[E]]], cancel: Callable[[], None]
     ) -> None:
-        self._items = items
+        self._begin: Callable[[], Awaitable[AsyncGenerator[E]]] | None = begin
         self._cancel = cancel
-        self._begin = begin
+        self._items: AsyncGenerator[E] | None = None
+        # Several tasks may await the stream.
+        self._lock = asyncio.Lock()
+
+    async def _begun(self) -> AsyncGenerator[E]:
+        async with self._lock:
+            if self._items is None:
+                if self._begin is None:
+                    # The requests are invalid.
+                    raise _ended()
+                begin, self._begin = self._begin, None
+                self._items = await begin()
+            return self._items
 
     def __await__(self) -> Generator[Any, None, Self]:
-        yield from self._begin().__await__()
+        yield from self._begun().__await__()
         return self
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> E:
-        return await anext(self._items)
+        return await anext(self._items or await self._begun())
 
     async def aclose(self) -> None:
         """Cancel the requests, and end the stream. Idempotent.
@@ -109,9 +120,12 @@ class AsyncStream(Generic[E]):
         A task that waits for the next item receives it, as after ``cancel``.
         """
         self._cancel()
-        # A generator that is running in another task refuses to be closed.
-        with suppress(RuntimeError):
-            await self._items.aclose()
+        if self._begin is not None:
+            self._begin, self._items = None, _no_items()
+        if self._items is not None:
+            # A generator that is running in another task refuses to be closed.
+            with suppress(RuntimeError):
+                await self._items.aclose()
 
     async def __aenter__(self) -> Self:
         return await self
@@ -124,7 +138,7 @@ class AsyncStream(Generic[E]):
 
 
 class EventStream(Stream["StreamEvent[GenerationResult[T | None]]"], Generic[T]):
-    """The events of one request; the last one is ``Finished``.
+    """The events of a request; the last event is ``Finished``.
 
     The request is queued when the first event is requested. The model does not wait for the reader.
     Closing or dropping the stream cancels the request. ``next`` raises the request's errors.
@@ -180,7 +194,7 @@ def _ended() -> RuntimeError:
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """A request that differs from the others of its batch in more than the prompt.
+    """A request of a batch that has options besides the prompt.
 
     Attributes:
         prompt: The prompt.

@@ -113,7 +113,7 @@ class InputFormat:
                 "Write the texts of tokens in quotes.",
             ),
             "limits the tokens of a part": (
-                machine.limits_tokens,
+                machine.limited_rules,
                 "Limit characters, as in /.{0,100}/, or use the option max_tokens.",
             ),
             "has temperatures of rules": (

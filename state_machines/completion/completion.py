@@ -22,7 +22,7 @@ from state_machines.errors import (
 )
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
-from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.token_limits import LimitedRule, count_token
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore
@@ -54,13 +54,10 @@ class Completion(PerVocabulary):
         self._texts = ShortestTexts(self._segmenter, spelled)
         self._ends = sorted(vocabulary.end_token_ids)
         self._next = NextTokens(vocabulary, store, self)
-        self._limited_masks: WeakKeyLruCache[Node, Mask] = WeakKeyLruCache(LIMITS.dense_mask_bytes)
-        self._checked_rules: WeakSet[LimitedRule] = WeakSet()
         self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
         self._shortest: WeakKeyLruCache[Node, tuple[int, Plan, bool]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
-        self._fitting: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
         self._most_needed: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
 
     def plan(self, state: Node, *, steps: int = LIMITS.plan_steps) -> Plan:
@@ -82,13 +79,10 @@ class Completion(PerVocabulary):
             text = self._texts.text(state, steps)
             length = UNWRITABLE if text is None else self._segmenter.fewest(text)
             if text is not None and length < UNWRITABLE:
-                found = Plan(partial(self._segmenter.tokens, text), length)
-                if not text.is_limited or self._is_allowed(state, found):
-                    return found
-            tokens = self._searched(state, steps)
-            return Plan(tokens, len(tokens))
+                return Plan(partial(self._segmenter.tokens, text), length)
+            return self._searched(state, steps)
 
-    def after_token(self, state: Node, target: Node, token_id: int) -> Node:
+    def state_after(self, state: Node, target: Node, token_id: int) -> Node:
         """Return the state after a token that is not an end token; :data:`EMPTY` if it is refused.
 
         Args:
@@ -101,62 +95,8 @@ class Completion(PerVocabulary):
         return self.counted(target)
 
     def counted(self, state: Node) -> Node:
-        """Return the state at the end of a token, which limits on tokens count."""
-        return state.after_token(self.fits) if state.counts_tokens else state
-
-    def fits(
-        self,
-        body: Node,
-        max_tokens: int,
-        *,
-        plan_steps: int = LIMITS.token_plan_steps,
-        search_steps: int = LIMITS.restriction_steps,
-    ) -> Verdict:
-        """Return whether some word of a language takes at most ``max_tokens`` tokens.
-
-        Where that is found, it is also known of the states after each token of the word.
-
-        Args:
-            body: The language.
-            max_tokens: The number of tokens.
-            plan_steps: Work budget of a plan.
-            search_steps: Work budget of the search, if the plan is too long.
-        """
-        known = self._fitting.get(body)
-        if body.nullable or (known is not None and known <= max_tokens):
-            return Verdict.YES
-        if self.lower_bound(body) > max_tokens:
-            return Verdict.NO
-        try:
-            plan = self.plan(body, steps=plan_steps)
-            if plan.length > max_tokens:
-                plan, is_exact = self.shortest(body, at_most=max_tokens, steps=search_steps)
-                if plan.length > max_tokens:
-                    return Verdict.NO if is_exact else Verdict.UNKNOWN
-            self._note_fitting(body, plan)
-        except UnwritableTextError:
-            return Verdict.NO
-        except GrammarBudgetError:
-            return Verdict.UNKNOWN
-        return Verdict.YES
-
-    def _note_fitting(self, state: Node, plan: Plan) -> None:
-        """Store how many tokens complete a state, and the states after the tokens of its plan."""
-        for at, token_id in enumerate(plan.tokens):
-            known = self._fitting.get(state)
-            if known is not None and known <= plan.length - at:
-                break
-            spend()
-            self._fitting.put(state, plan.length - at)
-            state = state.word_derivative(self._forms[token_id] or b"")
-
-    def _is_allowed(self, state: Node, plan: Plan) -> bool:
-        """Return whether the tokens of a plan keep the limits on tokens."""
-        for token_id in plan.tokens:
-            spend()
-            target = state.word_derivative(self._forms[token_id] or b"")
-            state = self.after_token(state, target, token_id)
-        return state.nullable
+        """Return the state at the end of a token; :data:`EMPTY` if a limit refuses the token."""
+        return state
 
     def length(self, state: Node, *, steps: int = LIMITS.plan_steps) -> int:
         """Return the length of :meth:`plan`, without an end token; 0 where the state accepts.
@@ -243,23 +183,122 @@ class Completion(PerVocabulary):
             self._most_needed.put(state, most)
         return most <= max_tokens
 
-    # Machines that limit tokens.
+    def estimate(self, state: Node) -> int:
+        """Return the tokens of a short text that completes a state; orders a search."""
+        if state.nullable:
+            return 0
+        text = self._texts.text(state, LIMITS.plan_steps)
+        return UNWRITABLE if text is None else self._segmenter.fewest(text)
+
+    def _searched(self, state: Node, steps: int) -> Plan:
+        """Return a plan for a state whose short texts are too long or cannot be written."""
+        limit = min(steps, LIMITS.token_search_steps)
+        tokens, is_exact = self._next.fewest(state, UNWRITABLE, 0, limit)
+        if state is EMPTY or tokens is None:
+            if not is_exact:
+                raise GrammarBudgetError(
+                    "no tokens that complete the text were found in time",
+                    budget=steps,
+                    hint="Require less text, simplify the schema or grammar, or use a vocabulary "
+                    "that has every byte that it needs",
+                )
+            raise UnwritableTextError(
+                "no tokens complete the text",
+                hint="Use a vocabulary that has every byte that the grammar needs",
+            )
+        return Plan(tokens, len(tokens))
+
+
+class LimitedCompletion(Completion):
+    """Masks and plans of machines that limit the tokens of rules.
+
+    The masks are those of the grammar without the tokens that a limit refuses.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary)
+        self._masks: WeakKeyLruCache[Node, Mask] = WeakKeyLruCache(LIMITS.dense_mask_bytes)
+        self._checked: WeakSet[LimitedRule] = WeakSet()
+        self._fitting: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
+
+    def counted(self, state: Node) -> Node:
+        """Return the state at the end of a token; :data:`EMPTY` if a limit refuses the token."""
+        return count_token(state, self.fits)
+
+    def _make_plan(self, state: Node, steps: int) -> Plan:
+        with derivative_budget(steps):
+            found = super()._make_plan(state, steps)
+            return found if self._is_allowed(state, found) else self._searched(state, steps)
+
+    def fits(
+        self,
+        body: Node,
+        max_tokens: int,
+        *,
+        plan_steps: int = LIMITS.token_plan_steps,
+        search_steps: int = LIMITS.restriction_steps,
+    ) -> Verdict:
+        """Return whether some word of a language takes at most ``max_tokens`` tokens.
+
+        Where that is found, it is also known of the states after each token of the word.
+
+        Args:
+            body: The language.
+            max_tokens: The number of tokens.
+            plan_steps: Work budget of a plan.
+            search_steps: Work budget of the search, if the plan is too long.
+        """
+        known = self._fitting.get(body)
+        if body.nullable or (known is not None and known <= max_tokens):
+            return Verdict.YES
+        if self.lower_bound(body) > max_tokens:
+            return Verdict.NO
+        try:
+            plan = self.plan(body, steps=plan_steps)
+            if plan.length > max_tokens:
+                plan, is_exact = self.shortest(body, at_most=max_tokens, steps=search_steps)
+                if plan.length > max_tokens:
+                    return Verdict.NO if is_exact else Verdict.UNKNOWN
+            self._note_fitting(body, plan)
+        except UnwritableTextError:
+            return Verdict.NO
+        except GrammarBudgetError:
+            return Verdict.UNKNOWN
+        return Verdict.YES
+
+    def _note_fitting(self, state: Node, plan: Plan) -> None:
+        """Store how many tokens complete a state, and the states after the tokens of its plan."""
+        for at, token_id in enumerate(plan.tokens):
+            known = self._fitting.get(state)
+            if known is not None and known <= plan.length - at:
+                break
+            spend()
+            self._fitting.put(state, plan.length - at)
+            state = state.word_derivative(self._forms[token_id] or b"")
+
+    def _is_allowed(self, state: Node, plan: Plan) -> bool:
+        """Return whether the tokens of a plan keep the limits on tokens."""
+        for token_id in plan.tokens:
+            spend()
+            target = state.word_derivative(self._forms[token_id] or b"")
+            state = self.state_after(state, target, token_id)
+        return state.nullable
 
     def allowed(self, state: Node, steps: int | None = None) -> Mask:
-        """Return the mask of a state of a machine that limits tokens, as :meth:`MaskStore.allowed`.
+        """Return the mask of a state of the machine, as :meth:`MaskStore.allowed`.
 
         Of more than ``LIMITS.restricted_tokens`` tokens that lead to too many states, the longest
         are left out.
         """
-        known = self._limited_masks.peek(state)
+        known = self._masks.peek(state)
         if known is None:
             with derivative_budget(LIMITS.mask_steps if steps is None else steps):
-                known = self._limited_mask(state)
+                known = self._mask(state)
             known.flags.writeable = False
-            self._limited_masks.put(state, known, known.nbytes)
+            self._masks.put(state, known, known.nbytes)
         return known
 
-    def _limited_mask(self, state: Node) -> Mask:
+    def _mask(self, state: Node) -> Mask:
         mask = np.zeros(len(self._forms), np.bool_)
         try:
             nodes, after = self._next.walked(state, _LIMITED_STATES)
@@ -285,7 +324,7 @@ class Completion(PerVocabulary):
                 mask[first] = True
         return mask
 
-    def check_limited_rules(self, rules: Collection[LimitedRule]) -> None:
+    def check(self, rules: Collection[LimitedRule]) -> None:
         """Check that some text of each rule is written in at most ``max_tokens`` tokens.
 
         Tokens that begin before the text or end after it are not considered.
@@ -295,7 +334,7 @@ class Completion(PerVocabulary):
             GrammarBudgetError: No such text was found for a rule in time.
         """
         for rule in rules:
-            if rule in self._checked_rules:
+            if rule in self._checked:
                 continue
             plural = "s" if rule.max_tokens > 1 else ""
             limit, hint = f"{rule.max_tokens} token{plural}", "Raise max_tokens of the rule"
@@ -319,29 +358,4 @@ class Completion(PerVocabulary):
                     rule=rule.name,
                     hint=hint,
                 )
-            self._checked_rules.add(rule)
-
-    def estimate(self, state: Node) -> int:
-        """Return the tokens of a short text that completes a state; orders a search."""
-        if state.nullable:
-            return 0
-        text = self._texts.text(state, LIMITS.plan_steps)
-        return UNWRITABLE if text is None else self._segmenter.fewest(text)
-
-    def _searched(self, state: Node, steps: int) -> tuple[int, ...]:
-        """Return tokens for a state whose short texts are too long or cannot be written."""
-        limit = min(steps, LIMITS.token_search_steps)
-        tokens, is_exact = self._next.fewest(state, UNWRITABLE, 0, limit)
-        if state is EMPTY or tokens is None:
-            if not is_exact:
-                raise GrammarBudgetError(
-                    "no tokens that complete the text were found in time",
-                    budget=steps,
-                    hint="Require less text, simplify the schema or grammar, or use a vocabulary "
-                    "that has every byte that it needs",
-                )
-            raise UnwritableTextError(
-                "no tokens complete the text",
-                hint="Use a vocabulary that has every byte that the grammar needs",
-            )
-        return tokens
+            self._checked.add(rule)

@@ -25,7 +25,6 @@ from state_machines.completion.texts import (
     CompletionText,
     Segmenter,
     joined,
-    limited,
 )
 from state_machines.grammar.atoms import Literal
 from state_machines.grammar.encoding import EncodedText
@@ -248,8 +247,7 @@ class _TextSearch:
             body = yield node.body, limit // node.min_count
             return None if body is None else self._segmenter.repeated(body, node.min_count)
         if isinstance(node, TokenLimited):
-            body = yield node.body, limit
-            return None if body is None else limited(body)
+            return (yield node.body, limit)
         if isinstance(node, WordTransitions):
             return (yield from self._shortest_of(node.word_transitions(), limit))
         if isinstance(node, Remembered):

@@ -71,15 +71,12 @@ class CompletionText:
         size: Number of bytes.
         weight: Cost by which texts are compared before they are segmented: that of the tokens of
             each piece, plus the bytes. At least :data:`UNWRITABLE` if no tokens write a piece.
-        is_limited: Whether a part is written in a limited number of tokens, so that not any
-            segmentation is allowed.
         cut: How the text is segmented; owned by the segmenter.
     """
 
     content: bytes
     rest: CompletionText
     weight: int
-    is_limited: bool = field(default=False, kw_only=True)
     size: int = field(init=False)
     cut: _Cut | None = field(default=None, init=False)
 
@@ -107,7 +104,7 @@ class _Nothing(CompletionText):
 
     def __init__(self) -> None:
         self.content, self.rest, self.cut = b"", self, _END
-        self.size, self.weight, self.is_limited = 0, 0, False
+        self.size, self.weight = 0, 0
 
 
 NOTHING: CompletionText = _Nothing()
@@ -118,21 +115,13 @@ def joined(head: CompletionText, tail: CompletionText) -> CompletionText:
     """Return the concatenation of two texts."""
     if not head.size or not tail.size:
         return head if head.size else tail
-    is_limited = head.is_limited or tail.is_limited
     if head.size <= SHORT:
-        return CompletionText(head.flat, tail, head.weight + tail.weight, is_limited=is_limited)
+        return CompletionText(head.flat, tail, head.weight + tail.weight)
     text = tail
     for piece in reversed(head.pieces()):
         weight = piece.weight - piece.rest.weight + text.weight
-        text = CompletionText(piece.content, text, weight, is_limited=is_limited)
+        text = CompletionText(piece.content, text, weight)
     return text
-
-
-def limited(text: CompletionText) -> CompletionText:
-    """Return a text that is marked as limited in tokens."""
-    if not text.size:
-        return text
-    return CompletionText(text.content, text.rest, text.weight, is_limited=True)
 
 
 class Segmenter:
@@ -161,8 +150,7 @@ class Segmenter:
             return unit if size else NOTHING
         if size > LIMITS.completion_bytes:
             return None
-        text = self.text(unit.flat * times)
-        return limited(text) if unit.is_limited else text
+        return self.text(unit.flat * times)
 
     def weight(self, content: bytes) -> int:
         """Return the weight of a byte string."""

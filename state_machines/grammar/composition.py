@@ -17,10 +17,10 @@ them apply. Factoring ends, since each application lowers the number of members.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Generator, Hashable, Iterable, Iterator
 from typing import TypeAlias
 
-from state_machines.budgets import Verdict, spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -41,7 +41,7 @@ MEMBERS_PER_STEP = 4
 class Concatenation(Node):
     """``head`` then ``tail``; right-nested, so ``head`` is never a concatenation."""
 
-    __slots__ = ("counts_tokens", "head", "rule_book", "tail")
+    __slots__ = ("head", "rule_book", "tail")
 
     def __init__(self, head: Node, tail: Node) -> None:
         first, rest = head.max_length, tail.max_length
@@ -55,7 +55,6 @@ class Concatenation(Node):
         self.head = head
         self.tail = tail
         self.rule_book = head.rule_book or tail.rule_book
-        self.counts_tokens = head.counts_tokens
         shared = head.shared_derivatives
         if shared is None and is_optional:
             shared = tail.shared_derivatives
@@ -132,10 +131,6 @@ class Concatenation(Node):
             found += [target for _, target in transitions]
         return found
 
-    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
-        """Count the token in the head: the tail has not begun."""
-        return concatenation(self.head.after_token(fits), self.tail)
-
     def compute_derivative(self, byte: int) -> Node:
         if not self.head.nullable:
             return _join(self.head.derivative(byte), self.tail)
@@ -193,18 +188,17 @@ def _cons(head: Node, tail: Node) -> Node:
 class Union(Node):
     """Any of ``members``: at least two, none of them a union."""
 
-    __slots__ = ("counts_tokens", "members", "rule_book")
+    __slots__ = ("members", "rule_book")
 
     def __init__(self, members: tuple[Node, ...]) -> None:
         # One loop: many unions are made in a mask.
-        nullable = boolean = self.counts_tokens = False
+        nullable = boolean = False
         shortest: int = members[0].min_length
         longest: int | None = 0
         rule_book = shared = None
         for member in members:
             nullable = nullable or member.nullable
             boolean = boolean or member.boolean
-            self.counts_tokens = self.counts_tokens or member.counts_tokens
             rule_book = rule_book or member.rule_book
             shortest = min(shortest, member.min_length)
             length = member.max_length
@@ -228,10 +222,6 @@ class Union(Node):
         for member in self.members:
             first |= member.first_bytes
         return first
-
-    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
-        """Count the token in all members."""
-        return union(member.after_token(fits) for member in self.members)
 
     def release(self) -> Iterable[Node]:
         return (*super().release(), *self.members)
@@ -259,7 +249,7 @@ def _any_of(flat: dict[Node, None]) -> Node:
 
 
 def _simplified(members: Iterable[Node]) -> dict[Node, None]:
-    """Flatten the members of a union, and drop the subsumed ones."""
+    """Flatten the members of a union, and drop subsumed members."""
     flat: dict[Node, None] = {}
     for member in members:
         if isinstance(member, Union):
@@ -272,7 +262,7 @@ def _simplified(members: Iterable[Node]) -> dict[Node, None]:
 
 
 def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
-    """Merge members of one family, and drop members that another one subsumes."""
+    """Merge members of one family, and drop members that another member subsumes."""
     families: dict[Hashable, list[Node]] = {}
     optional_heads: list[Concatenation] = []
     nullable = 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
-from state_machines.budgets import Verdict, spend
+from state_machines.budgets import spend
 from state_machines.grammar.node import EMPTY, Node, Transitions, intern_node
 from state_machines.graphs import Edge, Visit, best_first
 
@@ -36,20 +36,17 @@ class LexerState(Node):
         complete: The set of the terminals that match the lexeme so far.
     """
 
-    __slots__ = ("_ends", "_near_ends", "complete", "counts_tokens", "items", "lazy")
+    __slots__ = ("_ends", "_near_ends", "complete", "items", "lazy")
 
     def __init__(self, items: tuple[tuple[int, Node], ...], lazy: int) -> None:
-        complete, counts_tokens, least = 0, False, items[0][1].min_length
+        complete, least = 0, items[0][1].min_length
         for bit, residual in items:
             if residual.nullable:
                 complete |= bit
-            if residual.counts_tokens:
-                counts_tokens = True
             if residual.min_length < least:
                 least = residual.min_length
         super().__init__(nullable=complete != 0, min_length=least, max_length=None)
         self.items = items
-        self.counts_tokens = counts_tokens
         self.lazy = lazy
         self.complete = complete & lazy or complete
         self._ends: frozenset[LexemeEnd] | None = None
@@ -132,11 +129,6 @@ class LexerState(Node):
             for bit, residual in self.items
             if residual.first_bytes >> byte & 1
         )
-        return lexer_state(after, self.lazy)
-
-    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
-        """Count the token in all terminals."""
-        after = ((bit, residual.after_token(fits)) for bit, residual in self.items)
         return lexer_state(after, self.lazy)
 
     def release(self) -> Iterable[Node]:

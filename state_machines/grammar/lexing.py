@@ -21,10 +21,9 @@ searches for a word (:mod:`~state_machines.grammar.liveness`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 
-from state_machines.budgets import Verdict
 from state_machines.grammar.composition import Concatenation, concatenation, union
 from state_machines.grammar.lexer import LexerState, terminals_in
 from state_machines.grammar.lexicon import Lexicon
@@ -61,7 +60,6 @@ class Lexed(Node):
         "_nested",
         "_segment",
         "_top",
-        "counts_tokens",
         "exits",
         "is_start",
         "lexer",
@@ -75,7 +73,6 @@ class Lexed(Node):
     ) -> None:
         self.lexicon = lexicon
         self.lexer = lexer
-        self.counts_tokens = lexer.counts_tokens
         self.parser = parser
         self.may_ignore = may_ignore
         self.is_start = is_start
@@ -243,9 +240,8 @@ class Lexed(Node):
             for row in state._targets():
                 yield tuple((m & beyond, target) for m, target in row if m & beyond)
 
-    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
-        """Count the token in the lexer's state."""
-        lexer = self.lexer.after_token(fits)
+    def in_lexeme(self, lexer: Node) -> Node:
+        """Return the state within the lexeme at another state of the lexer."""
         node = EMPTY if lexer is EMPTY else self._within(lexer)
         return node if _is_live(node) else EMPTY
 
@@ -275,9 +271,8 @@ class Lexed(Node):
         if self.lexicon.nested:
             return super().compute_derivative(byte)
         lexer = self.lexer.derivative(byte)
-        within = EMPTY if lexer is EMPTY else self._within(lexer)
-        if within is not EMPTY:
-            return within if _is_live(within) else EMPTY
+        if lexer is not EMPTY:
+            return self.in_lexeme(lexer)
         return union(state.derivative(byte) for state in self.after_lexeme)
 
     def is_live(self) -> bool:

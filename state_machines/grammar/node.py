@@ -96,9 +96,6 @@ class Node:
     is_closed = False
     """Whether the language is known to be closed under concatenation, and holds the empty word."""
 
-    counts_tokens = False
-    """Whether a limit on tokens counts the token that is being read; see :meth:`after_token`."""
-
     rule_book: RuleDefinitions | None = None
     """The definitions of the recursive rules that words are made of, if there are some."""
 
@@ -251,7 +248,7 @@ class Node:
 
     @property
     def is_prefix_free(self) -> bool:
-        """Whether it is known that no word begins another one."""
+        """Whether it is known that no word is a proper prefix of another word."""
         return False
 
     def word_derivative(self, text: bytes) -> Node:
@@ -278,19 +275,9 @@ class Node:
             position, node = node.run_derivative(text, position)
         return node
 
-    def after_token(self, fits: Callable[[Node, int], Verdict]) -> Node:
-        """Return the state at the end of a token, which limits on tokens count.
-
-        Only for nodes that count tokens: :mod:`state_machines.grammar.token_limits`.
-
-        Args:
-            fits: Whether some word of a language is written by at most as many tokens.
-        """
-        return self
-
     @property
     def leading_text(self) -> bytes:
-        """A byte string that all words begin with, as far as it is known without transitions."""
+        """The part of the words' common prefix that is known without computing transitions."""
         return b""
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
@@ -415,7 +402,7 @@ def _refined(
 
 
 def collect_transitions(pairs: Iterable[tuple[Symbols, Node]]) -> Transitions:
-    """Return the transitions of disjoint pairs; equal targets are united, dead ones dropped."""
+    """Return the transitions of disjoint pairs; equal targets are united, dead targets dropped."""
     by_target: dict[Node, Symbols] = {}
     for symbols, target in pairs:
         if target is EMPTY or (target.boolean and target.is_empty):

@@ -1,13 +1,12 @@
-"""Languages whose texts may take a number of tokens at most.
+"""Languages whose texts take a limited number of tokens.
 
-How many tokens a text takes depends on how it was generated, so a state counts them: the derivative
-by the bytes of a token is followed by :meth:`~state_machines.grammar.node.Node.after_token`, which
-counts the token where it has written bytes of a limited language. A token that begins before the
-text, or ends after it, counts as well.
+How many tokens a text takes depends on how it was generated, so a state counts them. Of
+``/[a-z]+/`` in at most 2 tokens, the state after the bytes ``ab`` is ``/[a-z]*/`` in at most 2
+tokens, the present one included. At the end of the token, :func:`count_token` makes it
+``/[a-z]*/`` in at most 1. A token that begins before the text, or ends after it, counts as well.
 
 Where the limit is reached, the text must be complete. A token is allowed only if the rest of the
-text can be written in the tokens that are left, which depends on the vocabulary; ``after_token`` is
-given the test, and is dead where it fails.
+text can be written in the tokens that are left, which depends on the vocabulary.
 """
 
 from __future__ import annotations
@@ -16,6 +15,9 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from state_machines.budgets import Verdict
+from state_machines.grammar.composition import Concatenation, Union, concatenation, union
+from state_machines.grammar.lexer import LexerState, lexer_state
+from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import (
     EMPTY,
     EPSILON,
@@ -42,6 +44,18 @@ class LimitedRule:
     body: Node
     max_tokens: int
 
+    @property
+    def language(self) -> Node:
+        """The texts that are written in at most ``max_tokens`` tokens.
+
+        Only a machine that has the rule among its ``limited_rules`` enforces the limit. The node
+        may stand in concatenations, unions, repetitions, rules and lexers, but not inside of
+        intersections and complements. With ``max_tokens=0``, only the empty text is left.
+        """
+        if not self.max_tokens:
+            return EPSILON if self.body.nullable else EMPTY
+        return _limited(self.body, self.max_tokens, in_token=False)
+
 
 Fits = Callable[[Node, int], Verdict]
 """Whether some word of a language is written by at most as many tokens."""
@@ -53,12 +67,12 @@ class TokenLimited(Node):
     Attributes:
         body: The language.
         max_tokens: Number of tokens, the present one included; at least 1.
-        counts_tokens: Whether the present token has written bytes of the text.
+        in_token: Whether the present token has written bytes of the text.
     """
 
-    __slots__ = ("body", "counts_tokens", "max_tokens")
+    __slots__ = ("body", "in_token", "max_tokens")
 
-    def __init__(self, body: Node, max_tokens: int, counts_tokens: bool) -> None:
+    def __init__(self, body: Node, max_tokens: int, in_token: bool) -> None:
         super().__init__(
             nullable=body.nullable,
             min_length=body.min_length,
@@ -67,7 +81,7 @@ class TokenLimited(Node):
         )
         self.body = body
         self.max_tokens = max_tokens
-        self.counts_tokens = counts_tokens
+        self.in_token = in_token
         self.shared_derivatives = body.shared_derivatives
 
     @property
@@ -76,7 +90,7 @@ class TokenLimited(Node):
 
     @property
     def merge_key(self) -> Hashable | None:
-        return (TokenLimited, id(self.body), self.counts_tokens)
+        return (TokenLimited, id(self.body), self.in_token)
 
     def subsumes(self, other: Node) -> bool:
         """Whether another limit of the same language is not higher."""
@@ -94,45 +108,49 @@ class TokenLimited(Node):
         return self._after(self.body.derivative(byte))
 
     def _after(self, target: Node) -> Node:
-        return _limited(target, self.max_tokens, counts_tokens=True)
-
-    def after_token(self, fits: Fits) -> Node:
-        """Count the present token, if it has written bytes of the text."""
-        if not self.counts_tokens:
-            return self
-        left = self.max_tokens - 1
-        if not left:
-            return EPSILON if self.body.nullable else EMPTY
-        # If it is not known, the token is refused. That leaves no dead end: the state before was
-        # found to fit by some tokens, and it is then known that the state after the first one fits.
-        if not self.body.nullable and fits(self.body, left) is not Verdict.YES:
-            return EMPTY
-        return _limited(self.body, left, counts_tokens=False)
+        return _limited(target, self.max_tokens, in_token=True)
 
     def release(self) -> Iterable[Node]:
         return (*super().release(), self.body)
 
 
-def token_limited(body: Node, max_tokens: int) -> Node:
-    """Return the texts of a language that are written in at most ``max_tokens`` tokens.
-
-    Only a machine with ``limits_tokens=True`` enforces the limit. It must be high enough for some
-    text, or the language is dead from its first token on. The node may stand in concatenations,
-    unions, repetitions and rules, but not inside of intersections and complements.
+def count_token(state: Node, fits: Fits) -> Node:
+    """Return a state at the end of a token; :data:`EMPTY` if a limit refuses the token.
 
     Args:
-        body: The language.
-        max_tokens: The greatest number of tokens; with 0, only the empty text is left.
+        state: The derivative by the bytes of the token. All limited texts that are being written
+            are at its front: in the head of a concatenation, in members of a union, and in the
+            state of a lexer.
+        fits: Whether some word of a language is written by at most as many tokens.
     """
-    if not max_tokens:
-        return EPSILON if body.nullable else EMPTY
-    return _limited(body, max_tokens, counts_tokens=False)
+    match state:
+        case TokenLimited(body=body, in_token=True):
+            left = state.max_tokens - 1
+            if not left:
+                return EPSILON if body.nullable else EMPTY
+            # If it is not known, the token is refused. That leaves no dead end: the state before
+            # was found to fit by some tokens, and so it is known that the state after the first
+            # one fits.
+            if not body.nullable and fits(body, left) is not Verdict.YES:
+                return EMPTY
+            return _limited(body, left, in_token=False)
+        case Concatenation(head=head, tail=tail):
+            counted = count_token(head, fits)
+            return state if counted is head else concatenation(counted, tail)
+        case Union(members=members):
+            return union(count_token(member, fits) for member in members)
+        case LexerState(items=items, lazy=lazy):
+            return lexer_state(((bit, count_token(node, fits)) for bit, node in items), lazy)
+        case Lexed(lexer=lexer):
+            counted = count_token(lexer, fits)
+            return state if counted is lexer else state.in_lexeme(counted)
+    return state
 
 
-def _limited(body: Node, max_tokens: int, *, counts_tokens: bool) -> Node:
+def _limited(body: Node, max_tokens: int, *, in_token: bool) -> Node:
     if body is EMPTY or body is EPSILON:
         return body
     return intern_node(
-        ("TokenLimited", id(body), max_tokens, counts_tokens),
-        lambda: TokenLimited(body, max_tokens, counts_tokens),
+        ("TokenLimited", id(body), max_tokens, in_token),
+        lambda: TokenLimited(body, max_tokens, in_token),
     )

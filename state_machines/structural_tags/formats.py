@@ -16,7 +16,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, repetition, union
-from state_machines.grammar.token_limits import token_limited
+from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import Spell, token_set
 from state_machines.grammar.until import text_until, text_without
 from state_machines.machine import StateMachine
@@ -81,14 +81,14 @@ class Format:
         return StateMachine(
             start,
             token_sets=writer.token_sets,
-            limits_tokens=writer.limits_tokens,
+            limited_rules=writer.limited_rules,
             inner=writer.machines,
         )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tag:
-    """A beginning, a content and any one of several ends.
+    """A beginning, a content, and an end from a set.
 
     Attributes:
         pointer: The JSON Pointer of the tag.
@@ -137,20 +137,20 @@ class TagWriter:
 
     Attributes:
         token_sets: The tokens that the formats have by name or by number.
-        limits_tokens: Whether a format takes a limited number of tokens.
+        limited_rules: The formats that take a limited number of tokens.
         machines: The machines of schemas, patterns and grammars.
     """
 
     def __init__(self, spell: Spell) -> None:
         self.spell = spell
         self.token_sets: list[NamedTokens] = []
-        self.limits_tokens = False
+        self.limited_rules: list[LimitedRule] = []
         self.machines: list[StateMachine] = []
         self._number = next(_serial_numbers)
         self._dispatches = itertools.count()
 
     def token(self, tokens: Iterable[Token], *, is_negated: bool = False) -> Node:
-        """Return the language of one token out of some, or of all others."""
+        """Return the language of a single token: a member of a set, or of its complement."""
         distinct = tuple(dict.fromkeys(tokens))
         names = tuple(token for token in distinct if isinstance(token, str))
         ranges = tuple((token, token) for token in distinct if isinstance(token, int))
@@ -248,8 +248,9 @@ def any_text(excludes: Sequence[str], max_chars: int | None, max_tokens: int | N
         node = free_text((*excludes, *place.ends), max_chars)
         if max_tokens is None:
             return node
-        place.writer.limits_tokens = True
-        return token_limited(node, max_tokens)
+        rule = LimitedRule("any_text", (1, 1), node, max_tokens)
+        place.writer.limited_rules.append(rule)
+        return rule.language
 
     return free_format(language, excludes)
 
@@ -281,7 +282,7 @@ def series(elements: Sequence[Format]) -> Format:
 
 
 def choice(elements: Sequence[Format]) -> Format:
-    """Return any one of several formats."""
+    """Return the union of several formats."""
     return _composed(elements, lambda place: union(each.node(place) for each in elements))
 
 

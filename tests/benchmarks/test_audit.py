@@ -42,7 +42,7 @@ def report(tmp_path: Path) -> dict[str, Any]:
         for case in cases:
             file.write(json.dumps({"name": "case", **case}) + "\n")
     tokenizer = tmp_path / "tokenizer.json"
-    make_tiny_tokenizer()._tokenizer.backend_tokenizer.save(str(tokenizer))
+    make_tiny_tokenizer().backend_tokenizer.save(str(tokenizer))
     figures = tmp_path / "figures.json"
     status = audit.main(
         [

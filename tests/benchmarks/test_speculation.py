@@ -33,7 +33,7 @@ def tokenizer(
     tmp_path_factory: pytest.TempPathFactory, tiny_tokenizer: TokenizerWrapper
 ) -> NamedTokenizer:
     file = tmp_path_factory.mktemp("tiny") / "tokenizer.json"
-    tiny_tokenizer._tokenizer.backend_tokenizer.save(str(file))
+    tiny_tokenizer.backend_tokenizer.save(str(file))
     return NamedTokenizer("tiny", file)
 
 

@@ -19,6 +19,7 @@ import mlx.core as mx
 import pydantic
 import pytest
 from architectures import small_model
+from engine_parts import on_model_thread
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import (
@@ -471,7 +472,7 @@ def test_refused_or_closed_engine_leaves_its_model_to_others(tiny_tokenizer: Any
             InferenceEngine(model, tiny_tokenizer, cache=CacheOptions(kv_bits=4))
         assert engine.generate("x", max_tokens=3).token_ids == expected
         with InferenceEngine(model, tiny_tokenizer) as other:
-            other._core.worker.submit(lambda: model(mx.array([[1]]))).result()
+            on_model_thread(other, lambda: model(mx.array([[1]])))
         assert engine.generate("y", max_tokens=3).usage.completion_tokens == 3
 
 

@@ -9,47 +9,19 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from exact_model import ExactModel
+from engine_parts import core_of
 from head_families import FAMILIES
-from mixed_requests import DRAFTS, IMAGE, KINDS, Alone, Mixed, Spec, drafting, slow_masks
+from mixed_engines import ENGINES, PROMPTS, engines, prompts_of
+from mixed_requests import DRAFTS, KINDS, Alone, Mixed, Spec
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from vision_models import vision_checkpoint
+from recorded_requests import differences, specs
 
-from proxy_engine import CacheOptions, InferenceEngine
-from proxy_engine.generation import Batch
+from proxy_engine import InferenceEngine
 from proxy_engine.generation.speculation.draft_model import DraftModel
-from proxy_engine.requests import continuous_batch
-from state_machines import repetition
-
-WIDTH = 320
-PROMPTS = ["x", "ab", "the red dog, the red fox", "x" * 40 + " abc 12 abc 12", "ab" * 60]
-ENGINES = {
-    "plain": ("plain", CacheOptions(), False, True),
-    "padded": ("plain", CacheOptions(), True, True),
-    "uncached": ("plain", CacheOptions(max_bytes=0), False, False),
-    "sliding": ("sliding", CacheOptions(), False, True),
-    # Once texts are longer, mlx-lm's caches let answers depend on how a prompt is cut into passes.
-    "limited": ("plain", CacheOptions(max_kv_size=640), False, False),
-    "rotating": ("plain", CacheOptions(max_kv_size=64, max_bytes=0), False, False),
-    "recurrent": ("recurrent", CacheOptions(), False, True),
-    "slow masks": ("plain", CacheOptions(), False, True),
-    "vision": ("", CacheOptions(), False, False),
-    # Half of them pad their rows.
-    **{
-        family: ("", CacheOptions(), number % 2 == 0, True)
-        for number, family in enumerate(FAMILIES)
-    },
-}
-"""Kind of model, options of caches, whether rows are padded as on a GPU, whether a model drafts."""
 
 FAULTS = ["choices", "draft"]
 Script = list[tuple[Any, ...]]
@@ -62,45 +34,13 @@ SCRIPTS, HEAD_SCRIPTS = 4, 2
 """Scripts of each engine in the short run. The packages of heads have more between them."""
 
 
-@contextmanager
-def engines(name: str, tokenizer: TokenizerWrapper) -> Iterator[tuple[InferenceEngine, Alone]]:
-    """An engine, and the answers that its requests have alone."""
-    kind, cache, pads, drafts = ENGINES[name]
-    likely = [tokenizer.convert_tokens_to_ids(token) for token in ('"', "}", "]", "a", "<|end|>")]
-    model = partial(ExactModel, WIDTH, likely)
-    alone_cache = CacheOptions(max_bytes=0, max_kv_size=cache.max_kv_size)
-    with ExitStack() as stack:
-        if pads:
-            stack.enter_context(patch.object(continuous_batch, "Batch", partial(Batch, pads=True)))
-        if name == "slow masks":
-            stack.enter_context(slow_masks())
-        if name == "vision":
-            directory = Path(stack.enter_context(TemporaryDirectory()))
-            make = partial(InferenceEngine, vision_checkpoint("qwen2_vl", directory), batch_size=4)
-        elif name in FAMILIES:
-            target, head = FAMILIES[name]()
-            make = partial(InferenceEngine, target, tokenizer, batch_size=4)
-        else:
-            make = partial(InferenceEngine, model(kind=kind), tokenizer, batch_size=4)
-        alone = Alone(stack.enter_context(make(cache=alone_cache)))
-        stack.enter_context(drafting(alone))
-        stack.enter_context(patch.multiple(repetition, _PROBE=3, ITEM_BYTES=8, REPEATS=3, BYTES=8))
-        draft = head if name in FAMILIES else model(dissent=1.0) if drafts else None
-        yield stack.enter_context(make(cache=cache, draft_model=draft)), alone
-
-
-def prompts_of(name: str) -> list[str]:
-    """The prompts of an engine's requests."""
-    return [*PROMPTS[:3], f"{IMAGE}ab", f"{IMAGE}the red fox"] if name == "vision" else PROMPTS
-
-
 def run(pair: tuple[InferenceEngine, Alone], script: Script) -> Mixed:
     """Run the steps of a script, and check every answer."""
     mixed = Mixed(*pair)
     engine, _ = pair
     with mixed.faults():
         _run(mixed, script)
-    drafter = engine._core.drafter
+    drafter = core_of(engine).drafter
     if mixed.failed and isinstance(drafter, DraftModel):
         # Neither failure changes what later requests get.
         calls = drafter.model.calls
@@ -155,6 +95,14 @@ def test_requests_beside_others_are_answered_as_alone(
     scripts = HEAD_SCRIPTS if name in HEADS else SCRIPTS
     with engines(name, tiny_tokenizer) as pair:
         check(name, pair, seed="steady", until=lambda count: count == scripts)
+
+
+def test_requests_have_the_tokens_of_the_record(tiny_tokenizer: TokenizerWrapper) -> None:
+    with engines("plain", tiny_tokenizer) as pair:
+        assert differences(pair[1]) == {}
+        # Beside each other, with all drafters.
+        mixed = run(pair, [("begin", spec, None) for spec in specs()])
+    assert mixed.accepted > 0
 
 
 def check(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mlx_lm.tokenizer_utils import TokenizerWrapper
+from chat_templates import with_chat_template
+from engine_parts import prompt_text
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import GenerationOptions, InferenceEngine, InvalidOptionError
@@ -27,20 +28,12 @@ TOOL = {
 }
 
 
-def prompt_text(engine: InferenceEngine, prompt: Any, **options: Any) -> str:
-    """The rendered prompt."""
-    request = engine._core.preparation.request(prompt, None, options)  # type: ignore[arg-type]
-    text: str = engine._core.loaded.tokenizer.decode(request.prompt.token_ids)
-    return text
-
-
 @pytest.fixture(scope="module")
 def mood_engine() -> InferenceEngine:
     """An engine whose chat template writes a variable."""
     tokenizer = make_tiny_tokenizer()
-    inner = tokenizer._tokenizer
-    inner.chat_template = "[{{ mood | default('none') }}]" + inner.chat_template
-    return InferenceEngine(make_tiny_model(), TokenizerWrapper(inner))
+    template = "[{{ mood | default('none') }}]" + tokenizer.chat_template
+    return InferenceEngine(make_tiny_model(), with_chat_template(tokenizer, template))
 
 
 def test_template_variables_reach_the_chat_template(mood_engine: InferenceEngine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from transformers import PreTrainedTokenizerFast
 
 __all__ = [
     "CHAT_TEMPLATES",
@@ -115,9 +116,15 @@ CHAT_TEMPLATES = {
 }
 
 
+def fast_tokenizer(tokenizer: TokenizerWrapper) -> PreTrainedTokenizerFast:
+    """Return the tokenizer that mlx-lm's wrapper is about."""
+    return tokenizer._tokenizer
+
+
 def with_chat_template(tokenizer: TokenizerWrapper, template: str | None) -> TokenizerWrapper:
     """Return a copy of a tokenizer with another chat template."""
-    wrapper = TokenizerWrapper(copy.deepcopy(tokenizer._tokenizer))
-    wrapper._tokenizer.chat_template = template
+    copied = copy.deepcopy(fast_tokenizer(tokenizer))
+    copied.chat_template = template
+    wrapper = TokenizerWrapper(copied)
     wrapper.has_chat_template = template is not None
     return wrapper

@@ -89,7 +89,7 @@ def tiny_model_directory(
     weights = dict(tree_flatten(tiny_model.parameters()))
     mx.save_safetensors(str(directory / "model.safetensors"), weights)
     (directory / "config.json").write_text(json.dumps(TINY_CONFIG), encoding="utf-8")
-    tiny_tokenizer._tokenizer.save_pretrained(str(directory))
+    tiny_tokenizer.save_pretrained(str(directory))
     return directory
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from proxy_engine.server.load_checks import MemoryGate, available_bytes
@@ -22,8 +22,16 @@ class FakeEngine:
 
 
 class Registry(ModelRegistry):
-    def __init__(self, *names: str, size: int = 0) -> None:
-        self._known = [KnownModel(name, name, weights_bytes=size) for name in names]
+    def __init__(self, *names: str, size: int = 0, reads_audio: Collection[str] = ()) -> None:
+        self._known = [
+            KnownModel(
+                name,
+                name,
+                weights_bytes=size,
+                input_modalities=frozenset({"audio" if name in reads_audio else "text"}),
+            )
+            for name in names
+        ]
 
     def first(self) -> KnownModel:
         return self._known[0]
@@ -46,9 +54,11 @@ def host_of(
     *names: str,
     load: Callable[[KnownModel], Any] = FakeEngine,
     size: int = 0,
+    reads_audio: Collection[str] = (),
     available: Callable[[int | None], int] = available_bytes,
     memory: MemoryGate | None = None,
     **more: Any,
 ) -> ModelHost:
     memory = memory or MemoryGate(available=available)
-    return ModelHost(Registry(*names, size=size), load, Metrics(), memory=memory, **more)
+    registry = Registry(*names, size=size, reads_audio=reads_audio)
+    return ModelHost(registry, load, Metrics(), memory=memory, **more)

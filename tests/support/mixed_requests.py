@@ -17,6 +17,7 @@ import mlx.core as mx
 import pydantic
 import pytest
 from adversarial_drafters import Mistaken
+from engine_parts import core_of
 from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
@@ -38,13 +39,12 @@ from proxy_engine import (
 )
 from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
-from proxy_engine.generation.constraint import Constraint, SlowMaskError
-from proxy_engine.generation.speculation import CopyDrafter, step_costs
-from proxy_engine.generation.speculation.draft_length import PassCost
+from proxy_engine.generation.restrictions import GuardedGrammar, SlowMaskError
+from proxy_engine.generation.speculation import CopyDrafter, draft_length
 from proxy_engine.generation.speculation.draft_model import DraftModel
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.requests.sequence_factory import SequenceFactory
-from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
+from state_machines import GrammarStateMachine, RegexStateMachine
 from state_machines.budgets import spend
 from state_machines.limits import LIMITS
 
@@ -161,6 +161,25 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "rejected": lambda: {"response_format": Rejected},
     "stop": lambda: {"stop": ["a", "12"]},
+    # The letter a.
+    "stop token": lambda: {"stop_token_ids": [64]},
+    "tight": lambda: {"response_format": RECORD, "max_tokens": 31},
+    "part limits": lambda: {
+        "response_format": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        "reasoning": ReasoningOptions(begin="<t>", end="</t>"),
+        "parts": {"reasoning": {"max_tokens": 6}, "structured": {"max_tokens": 11}},
+        # The end of a string is less likely, so that limits are reached.
+        "logit_bias": {1: -9.0},
+    },
+    "rule limits": lambda: {
+        "response_format": GrammarStateMachine.from_lark(
+            'start: name "=" value\n'
+            "name[max_tokens=3]: /[a-z]+/\n"
+            "value[max_tokens=5, temperature=1.5]: /[a-z0-9]+/"
+        )
+    },
+    "confidence": lambda: {"response_format": RECORD, "confidence": True},
+    "calls in text": lambda: {"tools": [TOOL], "calls_in_text": True, "max_tokens": 70},
     "late": lambda: {"response_format": LIST, "max_seconds": 1e-9},
 }
 """Arguments of requests, by the name of a feature."""
@@ -281,26 +300,26 @@ class Alone:
 @contextmanager
 def slow_masks() -> Iterator[None]:
     """Let other threads compute every third mask, for a while."""
-    in_time, compute_slow = Constraint._in_time, Constraint.compute_slow
-    computed: WeakSet[Constraint] = WeakSet()
+    compute, compute_slow = GuardedGrammar.compute, GuardedGrammar.compute_slow
+    computed: WeakSet[GuardedGrammar] = WeakSet()
     count = itertools.count()
 
-    def sometimes_in_time(mask: Constraint, matcher: Matcher) -> Any:
-        if mask in computed:
-            computed.discard(mask)
+    def sometimes_in_time(grammar: GuardedGrammar) -> Any:
+        if grammar in computed:
+            computed.discard(grammar)
         elif next(count) % 3 == 0:
             raise SlowMaskError
-        return in_time(mask, matcher)
+        return compute(grammar)
 
-    def compute(mask: Constraint) -> None:
+    def compute_slowly(grammar: GuardedGrammar) -> None:
         time.sleep(SLOW_MASK_SECONDS)
         spend(LIMITS.checkpoint_steps + 1)
-        compute_slow(mask)
-        computed.add(mask)
+        compute_slow(grammar)
+        computed.add(grammar)
 
     with (
-        patch.object(Constraint, "_in_time", sometimes_in_time),
-        patch.object(Constraint, "compute_slow", compute),
+        patch.object(GuardedGrammar, "compute", sometimes_in_time),
+        patch.object(GuardedGrammar, "compute_slow", compute_slowly),
     ):
         yield
 
@@ -308,12 +327,8 @@ def slow_masks() -> Iterator[None]:
 @contextmanager
 def drafting(alone: Alone) -> Iterator[None]:
     """Let drafts pay on every machine, and some of them be right."""
-
-    def cost(*_: Any) -> PassCost:
-        return PassCost(32.0)
-
     with (
-        patch.object(step_costs, "device_pass_cost", cost),
+        patch.object(draft_length, "device_base", lambda: 32.0),
         patch.object(Batch, "_measure", lambda *_, **__: None),
         patch.object(SequenceFactory, "drafters", lambda *given: alone.drafters(*given)),
         complete_masks(),
@@ -329,7 +344,7 @@ class _Running:
         self.events: list[Event] = []
         self.is_cancelled = False
         self._left = leaves_after
-        core = engine._core
+        core = core_of(engine)
         self.request = core.preparation.request(spec.conversation, **_split(spec.arguments))
         self.request.watches = True
         self._future = core.scheduler.submit(self.request, self._take)
@@ -437,7 +452,7 @@ class Mixed:
 
     def _fail(self, component: str) -> None:
         # Not in the engine that answers requests alone.
-        if component in self._armed and self.engine._core.worker.is_current:
+        if component in self._armed and core_of(self.engine).worker.is_current:
             self._armed.remove(component)
             self.failed.append(component)
             raise InjectedError
@@ -463,7 +478,7 @@ class Mixed:
 
     def _hold(self) -> _Gate:
         gate = _Gate()
-        self.engine._core.worker.submit(gate.pass_through)
+        core_of(self.engine).worker.submit(gate.pass_through)
         return gate
 
     def _check(self, one: _Running) -> None:

@@ -100,10 +100,10 @@ class StandInEngine:
                 prompt = getattr(request, "prompt", request)
                 options = getattr(request, "options", {})
                 limit = options.get("max_tokens", max_tokens)
-                yield _cut(self._item(index, prompt), prompt, is_twice=limit != max_tokens)
+                yield _cut(self.item(index, prompt), prompt, is_twice=limit != max_tokens)
                 index += 1
 
-    def _item(self, index: int, prompt: str) -> Item:
+    def item(self, index: int, prompt: str) -> Item:
         if prompt.endswith("refuse"):
             return Item(index, error=PromptError("refused"))
         if prompt.endswith("crash"):

@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import derivative_budget
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.root import RootMatcher, Text
+
+from ..fast_forward import FastForward
 
 _BYTES_PER_TOKEN = 8
 """Text is cut to this many bytes per proposed token, more than most tokens have."""
@@ -68,25 +70,6 @@ _DIGITS = sum(1 << byte for byte in b"0123456789")
 _VALUE_BYTES = sum(1 << byte for byte in range(128) if chr(byte).isalnum() or byte in b'" ')
 
 
-class Retokenize(Protocol):
-    """Tokenizes text as it is tokenized behind other tokens."""
-
-    def retokenize(
-        self, context: Sequence[int], text: bytes, following: str = ""
-    ) -> Sequence[int] | None:
-        """Return the tokens of a text behind other tokens.
-
-        Args:
-            context: The tokens before the text.
-            text: The text. Special tokens have the form of the vocabulary.
-            following: Characters that may follow. Final tokens that could merge with one of them
-                are left out.
-
-        Returns:
-            The leading tokens of the text; ``None`` if it would change the tokens before it.
-        """
-
-
 class _Value(NamedTuple):
     """The value at the end of an answer.
 
@@ -105,20 +88,13 @@ class _Value(NamedTuple):
     is_escaped: bool = False
 
 
-class _Rest(NamedTuple):
-    """The rest of a value as the answer writes it, and what ends it; ``None`` if it is cut."""
-
-    text: bytes
-    closing: bytes | None
-
-
 class CopyDrafter:
     """Proposes text that occurred before, and the end of a value that is copied from the prompt.
 
     Args:
         prompt_ids: The prompt.
         vocabulary: The tokens.
-        retokenize: Tokenizes the proposed text.
+        fast_forward: Tokenizes the proposed text.
 
     Attributes:
         source: Names the last proposal in acceptance rates: ``"value"``, ``"repetition"`` of any
@@ -128,11 +104,11 @@ class CopyDrafter:
     name = "copy"
 
     def __init__(
-        self, prompt_ids: Sequence[int], vocabulary: Vocabulary, retokenize: Retokenize
+        self, prompt_ids: Sequence[int], vocabulary: Vocabulary, fast_forward: FastForward
     ) -> None:
         self.source = self.name
         self._vocabulary = vocabulary
-        self._retokenize = retokenize
+        self._retokenize = fast_forward.retokenize
         self._prompt_ids = prompt_ids
         self._known = len(prompt_ids)
         self._prompt: bytes | None = None
@@ -185,16 +161,21 @@ class CopyDrafter:
             # A string is the most likely value where the grammar allows others.
             forced += b'"'
         elif value is not None and value.text:
-            for rest in self._rests(value, state, answer, at_most):
-                found = self._with_end(tokens, forced, rest, state)
+            for rest, closing in self._rests(value, state, answer, at_most):
+                found = self._with_end(tokens, forced, rest, closing, state)
                 if found is not None:
                     self.source = "value"
                     return found
             self._absent = len(answer) if len(value.text) > 1 else None
         return self._repeated(tokens, answer, at_most) or self._before_value(tokens, forced, state)
 
-    def _rests(self, value: _Value, state: Node, answer: bytes, at_most: int) -> Iterator[_Rest]:
-        """Yield rests of a value that the prompt has, the most likely first."""
+    def _rests(
+        self, value: _Value, state: Node, answer: bytes, at_most: int
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield rests of a value that the prompt has, the most likely first.
+
+        Each is as the answer writes it, with what ends it; ``None`` if it is cut.
+        """
         prompt = self._prompt or b""
         limit = at_most * _BYTES_PER_TOKEN
         for start in self._starts(prompt, value, answer):
@@ -211,7 +192,7 @@ class CopyDrafter:
                 closing = value.closing
                 rest = _allowed(state, prompt[behind : behind + limit], closing or _ENDS_NUMBER)
             self._copied[value.start] = start
-            yield _Rest(rest, closing)
+            yield rest, closing
 
     def _starts(self, prompt: bytes, value: _Value, answer: bytes) -> list[int]:
         """Return where the prompt has a value's text: next to the value copied before it first."""
@@ -235,7 +216,12 @@ class CopyDrafter:
         return places
 
     def _with_end(
-        self, tokens: Sequence[int], forced: bytes, rest: _Rest, state: Node
+        self,
+        tokens: Sequence[int],
+        forced: bytes,
+        rest: bytes,
+        closing: bytes | None,
+        state: Node,
     ) -> Sequence[int] | None:
         """Return the tokens of forced text, the rest of a value, and of what ends it.
 
@@ -244,15 +230,15 @@ class CopyDrafter:
         Returns:
             The tokens; ``None`` if the grammar refuses the rest.
         """
-        after = state.compute_word_derivative(rest.text)
+        after = state.compute_word_derivative(rest)
         if after is EMPTY:
             return None
-        ending = b"" if rest.closing is None else _with_separator(rest.closing, after)
+        ending = b"" if closing is None else _with_separator(closing, after)
         merging = self._forced_by(after.compute_word_derivative(ending)) if ending else b""
-        text = forced + rest.text + ending
+        text = forced + rest + ending
         if not text:
             return None
-        found = self._retokenize.retokenize(tokens, text + merging[:_MERGING_BYTES]) or ()
+        found = self._retokenize(tokens, text + merging[:_MERGING_BYTES]) or ()
         return self._leading(found, len(text)) if ending else found[:-1]
 
     def _before_value(self, tokens: Sequence[int], forced: bytes, state: Node) -> Sequence[int]:
@@ -260,14 +246,14 @@ class CopyDrafter:
         self.source = "forced_text"
         is_number = state.first_bytes & _DIGITS and not forced.endswith(b'"')
         likely = b"1" if is_number else b"A"
-        found = self._retokenize.retokenize(tokens, forced + likely) if forced else None
+        found = self._retokenize(tokens, forced + likely) if forced else None
         leading = self._leading(found or (), len(forced))
         return leading if len(self._decode(leading)) == len(forced) else ()
 
     def _repeated(self, tokens: Sequence[int], answer: bytes, at_most: int) -> Sequence[int]:
         self.source = "repetition"
         text = self._repetition(answer, at_most)
-        found = self._retokenize.retokenize(tokens, text) if text else None
+        found = self._retokenize(tokens, text) if text else None
         # The last token could merge with what follows.
         return (found or ())[:-1][:at_most]
 

@@ -21,8 +21,6 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from ..forward_pass import RowStates
-
 
 @dataclass(frozen=True, slots=True)
 class HeadOutput:
@@ -99,8 +97,7 @@ class HiddenStates:
     """Hidden states behind consecutive tokens of one text, which a head has not read.
 
     A state is valid if all tokens up to it are tokens of the text. Those of the last pass may be
-    behind tokens on trial, which are refused later. States are sliced when they are read: a pass
-    costs nothing but an entry.
+    behind tokens on trial, which are refused later. Nothing is evaluated before they are read.
 
     Args:
         start: Index of the first token.
@@ -113,27 +110,27 @@ class HiddenStates:
     def __init__(self, start: int) -> None:
         self.start = start
         self.end = start
-        # Passes, each with its first and last position that count.
-        self._passes: deque[tuple[RowStates, int, int]] = deque()
+        # Of each pass, shape (tokens, width).
+        self._passes: deque[mx.array] = deque()
         self._trial_start = start
         self._trial: Sequence[int] = ()
 
-    def add(self, start: int, states: RowStates, trial: Sequence[int]) -> None:
+    def add(self, start: int, states: mx.array, trial: Sequence[int]) -> None:
         """Add the states of a pass, once those of the last one are settled.
 
         Args:
             start: Index of the pass's first token. Tokens before ``end`` were processed again, and
                 have their states already. If it is ``end + 1``, the state before it is not known,
                 and the first one stands in for it.
-            states: The states.
+            states: The states, shape (tokens, width).
             trial: Tokens on trial at the end of the pass.
         """
-        end = start + states.length
+        end = start + len(states)
         if end <= self.end:
             return
         if start > self.end:
-            self._passes.append((states, 0, 1))
-        self._passes.append((states, max(0, self.end - start), states.length))
+            self._passes.append(states[:1])
+        self._passes.append(states[max(0, self.end - start) :])
         self.end = end
         self._trial_start, self._trial = end - len(trial), trial
 
@@ -156,22 +153,17 @@ class HiddenStates:
         refused = self.end - max(valid, min(processed, last))
         self._trial = ()
         while refused > 0 and self._passes:
-            states, first, stop = self._passes.pop()
-            count = min(refused, stop - first)
-            if count < stop - first:
-                self._passes.append((states, first, stop - count))
+            states = self._passes.pop()
+            count = min(refused, len(states))
+            if count < len(states):
+                self._passes.append(states[:-count])
             refused -= count
             self.end -= count
 
     def skip(self, count: int) -> None:
         """Remove the first states, at most all of them."""
-        while count > 0:
-            states, first, stop = self._passes.popleft()
-            skipped = min(count, stop - first)
-            if first + skipped < stop:
-                self._passes.appendleft((states, first + skipped, stop))
-            count -= skipped
-            self.start += skipped
+        if count > 0:
+            self.pop_first(count)
 
     def pop_first(self, count: int) -> mx.array:
         """Remove the first states, and return them.
@@ -180,15 +172,15 @@ class HiddenStates:
             count: Their number, at most all, at least one.
 
         Returns:
-            Shape (count, width).
+            Shape (count, width), not evaluated.
         """
         parts, left = [], count
         while left:
-            states, first, stop = self._passes.popleft()
-            taken = min(left, stop - first)
-            parts.append(states.part(first, first + taken))
-            if first + taken < stop:
-                self._passes.appendleft((states, first + taken, stop))
-            left -= taken
+            states = self._passes.popleft()
+            if left < len(states):
+                self._passes.appendleft(states[left:])
+                states = states[:left]
+            parts.append(states)
+            left -= len(states)
         self.start += count
         return parts[0] if len(parts) == 1 else mx.concatenate(parts)

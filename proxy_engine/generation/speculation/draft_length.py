@@ -2,69 +2,69 @@
 
 With the acceptance rate ``a`` for each token, a pass that verifies ``k`` proposed tokens yields
 ``1 + a + ... + a**k`` tokens on average (Leviathan et al. 2023, equation 1). The best length
-maximises that number over the cost of the pass.
+maximises that number over the time of the pass.
+
+A pass takes a constant time, in which the weights are read, and a time for each of its tokens,
+padding included. Only the number of tokens matters, not whether they are in one row or in several.
+The *base* is the constant time, in the time of one token.
+
+How much a draft costs depends on the model, the device and the work of the CPU at each drafted
+position. For a small model that work takes longer than the pass, so that few drafts pay, however
+many of their tokens are accepted. The base is therefore measured from the time of whole steps while
+the model generates: what a step with drafts takes beyond one without, for each of its tokens.
+Medians are used, since other processes interrupt some of the steps.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
 import mlx.core as mx
 
 from ...runtime.blas import has_fast_blas
+from ..cache_layers import must_replay
 
 _MAX_RATE = 0.999
 _MIN_CHANCE = 0.05
 """Tokens that are accepted less often are not drafted, even where a pass has room for them."""
 
+FAST_CPU = 12.0
+"""Base of a CPU with OpenBLAS. Measured, one thread, 200 tokens in the cache: a pass over 9 tokens
+costs 1.70 passes over one (embedded model), 1.42 (8 layers of width 256, vocabulary 128,256) or
+1.91 (vocabulary 8,192), and one over 17 costs 2.03, 1.69 or 2.41."""
 
-@dataclass(frozen=True, slots=True)
-class PassCost:
-    """The cost of a forward pass, relative to a pass over one token.
+SLOW_CPU = 0.0
+"""Base of a CPU without a fast BLAS: the time of a pass is proportional to its tokens, so drafts
+never pay. Measured, 8 layers of width 256, vocabulary 128,256: a pass over 9 tokens costs 8.4."""
 
-    A pass takes a constant time, in which the weights are read, and a time for each of its tokens.
-    Only the number of tokens matters, not whether they are in one row or in several.
-
-    Attributes:
-        base: Constant time of a pass, in the time of one token.
-        per_draft_token: Time in which a draft model makes a token, in the time of a pass over one
-            token.
-    """
-
-    base: float
-    per_draft_token: float = 0.0
-
-    def of_pass(self, tokens: int) -> float:
-        """Return the cost of a pass over some tokens, padding included."""
-        return (self.base + tokens) / (self.base + 1)
-
-    def pays(self, rate: float, rows: int = 1) -> bool:
-        """Whether a draft of one token can pay.
-
-        Args:
-            rate: The largest probability that it is accepted.
-            rows: Rows of a pass that are padded to the same width.
-        """
-        return min(rate, _MAX_RATE) * (self.base / rows + 1) > 1
-
-    def of_draft(self, tokens: int) -> float:
-        """Return the cost of making a draft."""
-        return tokens * self.per_draft_token
-
-
-FAST_CPU = PassCost(12.0)
-"""A CPU with OpenBLAS. Measured, one thread, 200 tokens in the cache: a pass over 9 tokens costs
-1.70 (embedded model), 1.42 (8 layers of width 256, vocabulary 128,256) or 1.91 (vocabulary 8,192),
-and one over 17 costs 2.03, 1.69 or 2.41."""
-
-SLOW_CPU = PassCost(0.0)
-"""A CPU without a fast BLAS: the time of a pass is proportional to its tokens, so drafts never pay.
-Measured, 8 layers of width 256, vocabulary 128,256: a pass over 9 tokens costs 8.4."""
-
-GPU = PassCost(32.0)
+GPU = 32.0
 """A GPU reads the weights in most of the time of a small pass. Not measured."""
+
+
+def device_base() -> float:
+    """Return the base that is assumed on the default device."""
+    if mx.default_device().type == mx.DeviceType.gpu:
+        return GPU
+    return FAST_CPU if has_fast_blas() else SLOW_CPU
+
+
+# The best length.
+
+
+def can_pay(rate: float, base: float, rows: int = 1) -> bool:
+    """Whether a draft of one token can pay.
+
+    Args:
+        rate: The largest probability that it is accepted.
+        base: The base of passes.
+        rows: Rows of a pass that are padded to the same width.
+    """
+    return min(rate, _MAX_RATE) * (base / rows + 1) > 1
 
 
 def expected_tokens(rate: float, drafted: int) -> float:
@@ -86,16 +86,17 @@ class DraftGain:
     ``p`` over its cost exceeds the expected tokens so far over their cost.
 
     Args:
-        cost: The cost of passes and drafts.
+        base: The base of passes.
         pending: Tokens that the pass processes anyway.
+        draft_cost: Time in which a draft model makes a token, in the time of a pass over one token.
     """
 
-    def __init__(self, cost: PassCost, pending: int) -> None:
+    def __init__(self, base: float, pending: int, draft_cost: float = 0.0) -> None:
         self._chance = 1.0
         self._expected = float(pending)
         # In the time of a token of a pass.
-        self._spent = cost.base + pending
-        self._token_cost = 1 + cost.per_draft_token * (cost.base + 1)
+        self._spent = base + pending
+        self._token_cost = 1 + draft_cost * (base + 1)
 
     def pays(self, rate: float) -> bool:
         """Whether another token pays, which is accepted at a rate if all before it are."""
@@ -114,19 +115,22 @@ class DraftGain:
         self._spent += tokens * self._token_cost
 
 
-def draft_length(rate: float, cost: PassCost, at_most: int, *, pending: int = 1) -> int:
+def draft_length(
+    rate: float, base: float, at_most: int, *, pending: int = 1, draft_cost: float = 0.0
+) -> int:
     """Return how many tokens to draft for a single sequence.
 
     Args:
         rate: Probability that each proposed token is accepted, from 0 to 1.
-        cost: The cost of passes and drafts.
+        base: The base of passes.
         at_most: Maximum number of tokens.
         pending: Tokens that the pass processes anyway.
+        draft_cost: See :class:`DraftGain`.
 
     Returns:
         The length with the most expected tokens in a given time; 0 if drafting does not pay.
     """
-    gain, length = DraftGain(cost, pending), 0
+    gain, length = DraftGain(base, pending, draft_cost), 0
     while length < at_most and gain.pays(rate):
         gain.add(rate, 1)
         length += 1
@@ -143,12 +147,12 @@ class RowOutlook:
         pending: Tokens that the row has to process anyway.
     """
 
-    rate: float
-    at_most: int
+    rate: float = 0.0
+    at_most: int = 0
     pending: int = 1
 
 
-def batch_lengths(rows: Sequence[RowOutlook], cost: PassCost, *, pads: bool) -> list[int]:
+def batch_lengths(rows: Sequence[RowOutlook], base: float, *, pads: bool) -> list[int]:
     """Return how many tokens each row of a batch drafts for the next pass.
 
     The rows of a pass are padded to its width. The chosen width maximises the product of the rows'
@@ -157,7 +161,7 @@ def batch_lengths(rows: Sequence[RowOutlook], cost: PassCost, *, pads: bool) -> 
 
     Args:
         rows: The rows.
-        cost: The cost of passes and drafts.
+        base: The base of passes.
         pads: Whether padding is nearly free, as on a GPU. Each row then has its own length.
 
     Returns:
@@ -165,7 +169,7 @@ def batch_lengths(rows: Sequence[RowOutlook], cost: PassCost, *, pads: bool) -> 
         later, if padding costs.
     """
     if pads or len(rows) == 1:
-        return [draft_length(row.rate, cost, row.at_most, pending=row.pending) for row in rows]
+        return [draft_length(row.rate, base, row.at_most, pending=row.pending) for row in rows]
     longest = [_sensible_length(row) for row in rows]
 
     def lengths(width: int) -> list[int]:
@@ -177,7 +181,7 @@ def batch_lengths(rows: Sequence[RowOutlook], cost: PassCost, *, pads: bool) -> 
         # A pass is as wide as its longest draft, which may be narrower than the width allows.
         pairs = zip(rows, drafted, strict=True)
         width = max((row.pending + length for row, length in pairs if length), default=1)
-        time = cost.of_pass(width * len(rows)) + cost.of_draft(max(drafted))
+        time = base + width * len(rows)
         progress = [
             min(width, row.pending) - 1 + expected_tokens(min(row.rate, _MAX_RATE), length)
             for row, length in zip(rows, drafted, strict=True)
@@ -197,116 +201,86 @@ def _sensible_length(row: RowOutlook) -> int:
     return min(max(0, row.at_most), math.floor(math.log(_MIN_CHANCE) / math.log(rate)))
 
 
-_FIRST_RATE = 0.75
-"""Rate before the first draft. With a pass cost of a CPU, the first draft has 5 tokens."""
+# The measured base.
 
-_MEMORY = 0.9
-"""Weight of the evidence so far, after each draft."""
+_PLAIN_STEPS = 15
+_DRAFTED_STEPS = 7
+"""The last steps without and with drafts, whose medians are used."""
 
-_MAX_EVIDENCE = 16.0
-"""Largest number of tokens that count, so that a drafter that was good is abandoned soon."""
+_ASSUMED_EVIDENCE = 0.01
+"""Weight of the base that is assumed for the device, in steps with drafts."""
 
-_REFUSALS_BEFORE_PAUSE = 3
-_FIRST_PAUSE = 4
-_PAUSE_GROWTH = 4
-_MAX_PAUSE = 1024
-_RETRY_RATE = 0.4
-"""Lowest rate after a pause, so that the drafter is tried again, with a short draft."""
+_FORGETTING = 0.99
+"""Factor of the evidence of drafts after each step without one. Once it is forgotten, after some
+hundred steps, a draft is tried again."""
+
+STEPS_BETWEEN_UPDATES = 8
+"""Steps without drafts after which the base is computed again."""
+
+_MAX_BASE = 32.0
+
+_REPLAY_SHARE = 0.25
+"""Share of the base that is left to drafts where accepted tokens may be processed again.
+
+Simulated with acceptance rates up to 0.95 and a base of 5 to 32: drafts of this length are at most
+5% slower than the best ones, and never slower than none."""
 
 
-@dataclass(slots=True)
-class _Record:
-    """What happened to the drafts of one drafter in one part.
+class StepCosts:
+    """Measures the base of the passes of one model. To be used on the model thread.
+
+    Args:
+        cache: A prompt cache of the model.
 
     Attributes:
-        accepted: Accepted tokens, weighted.
-        refused: Refused tokens, weighted: at most one in each draft.
-        refusals: Drafts since the last accepted token.
-        resumes_at: Number of generated tokens from which the drafter may draft again.
+        base: The base. Before steps with and without drafts are measured, it is the one that is
+            assumed for the device.
     """
 
-    accepted: float = 0.0
-    refused: float = 0.0
-    refusals: int = 0
-    resumes_at: int = 0
+    def __init__(self, cache: Sequence[Any] = ()) -> None:
+        self._assumed = device_base()
+        self._share = _REPLAY_SHARE if must_replay(cache) else 1.0
+        self.base = self._share * self._assumed
+        # Tokens and seconds of steps without drafts.
+        self._plain: deque[tuple[int, float]] = deque(maxlen=_PLAIN_STEPS)
+        # Seconds for each token that drafts add to a step.
+        self._added: deque[float] = deque(maxlen=_DRAFTED_STEPS)
+        self._evidence = 0.0
+        self._has_drafted = False
+        self._steps = 0
+
+    def record(self, tokens: int, seconds: float, *, is_drafted: bool) -> None:
+        """Record a step.
+
+        Args:
+            tokens: Tokens of its pass, padding included.
+            seconds: Its time, with the work of the CPU.
+            is_drafted: Whether the pass has drafts.
+        """
+        if not is_drafted:
+            self._plain.append((tokens, seconds))
+            self._evidence *= _FORGETTING
+        elif not self._has_drafted:
+            # The first draft does work that later ones find done.
+            self._has_drafted = True
+        elif self._plain:
+            few = median(count for count, _ in self._plain)
+            if tokens > few:
+                self._added.append((seconds - self._plain_seconds) / (tokens - few))
+                self._evidence = min(self._evidence + 1, _DRAFTED_STEPS)
+        self._steps += 1
+        if self._evidence and (is_drafted or self._steps % STEPS_BETWEEN_UPDATES == 0):
+            weight = self._evidence / (self._evidence + _ASSUMED_EVIDENCE)
+            base = weight * self._measured_base() + (1 - weight) * self._assumed
+            self.base = self._share * base
 
     @property
-    def rate(self) -> float:
-        """The estimate: the first rate counts as one more token."""
-        return (_FIRST_RATE + self.accepted) / (1 + self.accepted + self.refused)
+    def _plain_seconds(self) -> float:
+        return median(seconds for _, seconds in self._plain)
 
-
-class AcceptanceRates:
-    """Estimates the acceptance rates of the drafters of one sequence.
-
-    A draft of ``n`` tokens tells of its accepted tokens and of the first refused one; the tokens
-    behind that were never judged. The estimate is the share of accepted tokens among the judged
-    ones, and recent drafts count more.
-
-    A drafter whose drafts are refused from the first token pauses: for 4 tokens after the third
-    such draft in a row, then for 16, and so on up to 1,024. A single accepted token ends that.
-    """
-
-    def __init__(self) -> None:
-        self._generated = 0
-        self._records: dict[tuple[str, str], _Record] = {}
-
-    def advance(self, tokens: int) -> None:
-        """Count generated tokens, forced ones included. Pauses are counted in tokens."""
-        self._generated += tokens
-
-    def rate(self, part: str, source: str) -> float:
-        """Return the expected probability that a proposed token is accepted.
-
-        It is the probability of each token of a draft, provided that those before it are accepted.
-
-        Args:
-            part: The part of the answer that the token belongs to.
-            source: The name of the drafter.
-
-        Returns:
-            0 during a pause.
-        """
-        record = self._records.get((part, source))
-        if record is None:
-            return _FIRST_RATE
-        if self._generated < record.resumes_at:
-            return 0.0
-        if record.refusals >= _REFUSALS_BEFORE_PAUSE:
-            return max(record.rate, _RETRY_RATE)
-        return record.rate
-
-    def record(self, part: str, source: str, drafted: int, accepted: int) -> None:
-        """Record the outcome of a draft.
-
-        Args:
-            part: The part of the answer in which the draft begins.
-            source: The name of the drafter.
-            drafted: Proposed tokens that were verified.
-            accepted: How many of them were accepted.
-        """
-        if drafted <= 0:
-            return
-        record = self._records.setdefault((part, source), _Record())
-        hits, misses = float(accepted), float(accepted < drafted)
-        room = max(0.0, _MAX_EVIDENCE - hits - misses)
-        before = record.accepted + record.refused
-        kept = min(_MEMORY, room / before) if before else 0.0
-        scale = min(1.0, _MAX_EVIDENCE / (hits + misses))
-        record.accepted = kept * record.accepted + scale * hits
-        record.refused = kept * record.refused + scale * misses
-        if accepted:
-            record.refusals, record.resumes_at = 0, 0
-            return
-        record.refusals += 1
-        excess = record.refusals - _REFUSALS_BEFORE_PAUSE
-        if excess >= 0:
-            pause = min(_MAX_PAUSE, _FIRST_PAUSE * _PAUSE_GROWTH ** min(excess, 8))
-            record.resumes_at = self._generated + pause
-
-
-def device_pass_cost() -> PassCost:
-    """Return the cost of passes that is assumed on the default device."""
-    if mx.default_device().type == mx.DeviceType.gpu:
-        return GPU
-    return FAST_CPU if has_fast_blas() else SLOW_CPU
+    def _measured_base(self) -> float:
+        per_token = median(self._added)
+        if per_token <= 0:
+            return _MAX_BASE
+        few = median(count for count, _ in self._plain)
+        return min(max(self._plain_seconds / per_token - few, 0.0), _MAX_BASE)

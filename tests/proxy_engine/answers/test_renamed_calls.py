@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine_parts import prompt_text
+
 from proxy_engine import InferenceEngine, ToolCallDelta, ToolCallFinished, ToolCallStarted
 from proxy_engine.tools import parse_tool_calls
 
@@ -50,8 +52,7 @@ def test_prompt_has_the_written_names(roomy_engine: InferenceEngine) -> None:
         {"role": "tool", "content": "sun", "tool_call_id": "1"},
     ]
     arguments = {"tools": [TOOL, NAMESAKE], **OPTIONS}
-    request = roomy_engine._core.preparation.request(messages, None, arguments)
-    text = roomy_engine.tokenizer.decode(request.prompt.token_ids)
+    text = prompt_text(roomy_engine, messages, **arguments)
     assert "def get_weather_(*, from_, _top):" in text
     assert "def get_weather():" in text
     assert 'get_weather_(from_="Oslo", _top=1)' in text

@@ -410,7 +410,7 @@ def test_interrupt_ends_the_command(
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(StandInEngine, "_item", interrupt)
+    monkeypatch.setattr(StandInEngine, "item", interrupt)
     text.write_text('"x"\n')
     assert extract(stand_in_schema, "--jsonl", text) == 130
     assert capsys.readouterr().err.endswith("proxy-engine: interrupted\n")

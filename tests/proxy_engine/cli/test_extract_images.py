@@ -37,7 +37,7 @@ class ImageEngine(StandInEngine):
         (item,) = self.iter_batch([prompt], ordered=True, **options)
         yield Finished(result=item.result)
 
-    def _item(self, index: int, prompt: Any) -> stand_in_engine.Item:
+    def item(self, index: int, prompt: Any) -> stand_in_engine.Item:
         parts = prompt.content if isinstance(prompt, Interaction) else [TextContent(prompt)]
         images = [part for part in parts if isinstance(part, ImageContent)]
         text = "".join(part.text for part in parts[len(images) :])
@@ -45,7 +45,7 @@ class ImageEngine(StandInEngine):
         self.texts.append(text)
         if b"damaged" in b"".join(image.data or b"" for image in images):
             return stand_in_engine.Item(index, error=ValueError("the image is damaged"))
-        item = super()._item(index, text)
+        item = super().item(index, text)
         assert item.result is not None
         value = {"n": len(images), "text": text[-20:]}
         return item._replace(result=_with_value(item.result, value))
@@ -259,7 +259,7 @@ class TestLines:
         for name in unread:
             Path(name).write_bytes(image_bytes("red"))
         Path("lines").write_text("\n".join(f'{{"image": "{n}.png"}}' for n in range(40)))
-        item = ImageEngine._item
+        item = ImageEngine.item
         unread_counts: list[int] = []
 
         def reading(path: Path) -> bytes:
@@ -272,7 +272,7 @@ class TestLines:
             return item(engine, index, prompt)
 
         monkeypatch.setattr(Path, "read_bytes", reading)
-        monkeypatch.setattr(ImageEngine, "_item", recording)
+        monkeypatch.setattr(ImageEngine, "item", recording)
         assert extract("--jsonl", "lines", "--batch-size", 2) == 0
         ahead = 2 * stand_in_engine.REQUESTS_AHEAD
         assert unread_counts == [max(0, 40 - ahead - index) for index in range(40)]

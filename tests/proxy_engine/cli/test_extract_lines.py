@@ -22,7 +22,7 @@ from stand_in_engine import StandInEngine
 from terminal import Terminal, plain
 
 import proxy_engine
-from proxy_engine.cli.extract import resume_command
+from proxy_engine.cli.extract_records import resume_command
 from proxy_engine.cli.main import main
 
 BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}
@@ -151,7 +151,7 @@ class TestOneRun:
         def refuse(*_: Any) -> Any:
             return stand_in_engine.Item(0, error=ValueError("half: \ud800"))
 
-        monkeypatch.setattr(StandInEngine, "_item", refuse)
+        monkeypatch.setattr(StandInEngine, "item", refuse)
         Path("in").write_bytes(b'"x"\n')
         assert extract("in", "--output", "out") == 1
         assert json.loads(Path("out").read_bytes())["error"]["message"] == "half: \ud800"

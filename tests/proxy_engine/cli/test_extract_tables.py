@@ -258,8 +258,8 @@ class TestTypes:
             result = type(item.result)(parsed=parsed, finish_reason="stop", model="m", **fields)
             return item._replace(result=result)
 
-        original = StandInEngine._item
-        monkeypatch.setattr(StandInEngine, "_item", item)
+        original = StandInEngine.item
+        monkeypatch.setattr(StandInEngine, "item", item)
 
         def unchecked(engine: Any, requests: Any, *, response_format: Any, **options: Any) -> Any:
             return iter_batch(engine, requests, response_format=SCHEMA, **options)

@@ -131,7 +131,7 @@ def test_template_traits_are_detected(
     found = chat_template(tokenizer)
     assert (found.describes_tools, found.calls) == traits
     assert chat_template(tokenizer) is found
-    tokenizer._tokenizer.chat_template = PLAIN
+    tokenizer.chat_template = PLAIN
     assert chat_template(tokenizer).calls is None
 
 

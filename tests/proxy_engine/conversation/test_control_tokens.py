@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from chat_templates import CHAT_TEMPLATES
+from engine_parts import core_of
 from family_tokenizers import bare_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -272,7 +273,7 @@ def test_running_answer_does_not_wait_for_prompts_that_are_prepared(
     with ThreadPoolExecutor(1) as threads:
         # Prepared here; the model thread tokenizes the forced text.
         stream = tiny_engine.stream("a", response_format={"const": "new forced text"})
-        with tiny_engine._core.preparation.tokenizer_lock:
+        with core_of(tiny_engine).preparation.tokenizer_lock:
             finished = threads.submit(lambda: list(stream)[-1]).result(timeout=10)
     assert isinstance(finished, Finished)
     assert finished.result.text == '"new forced text"'

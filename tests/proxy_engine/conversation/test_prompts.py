@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,8 +93,7 @@ def test_tool_calls_and_results_are_linked() -> None:
 
 
 def test_a_template_that_refuses_is_reported(tiny_tokenizer: TokenizerWrapper) -> None:
-    picky = TokenizerWrapper(copy.deepcopy(tiny_tokenizer._tokenizer))
-    picky._tokenizer.chat_template = "{{ raise_exception('only users may speak') }}"
+    picky = with_chat_template(tiny_tokenizer, "{{ raise_exception('only users may speak') }}")
     with pytest.raises(PromptError, match="only users may speak"):
         encode_prompt("x", picky)
 
@@ -148,7 +146,7 @@ def test_text_and_its_tokens_are_the_same_prompt(tiny_engine: InferenceEngine) -
 
 
 def test_begin_token_is_added_unless_the_text_begins_with_it() -> None:
-    backend = make_tiny_tokenizer()._tokenizer.backend_tokenizer
+    backend = make_tiny_tokenizer().backend_tokenizer
     start = backend.token_to_id("<|start|>")
     backend.post_processor = TemplateProcessing(
         single="<|start|> $A", special_tokens=[("<|start|>", start)]

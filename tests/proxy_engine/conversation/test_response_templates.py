@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_templates import fast_tokenizer
 from family_tokenizers import family_tokenizer
 from mlx_lm.tokenizer_utils import load as load_tokenizer
 from response_templates import DOCUMENTED, SPECIAL
@@ -51,7 +52,7 @@ def described(
     tokenizer = family_tokenizer(directory, SPECIAL, template=TURNS.replace("CALLS", calls))
     if fields is not None:
         template = {"start_anchor": "<|im_start|>assistant\n", "fields": fields, **members}
-        tokenizer._tokenizer.response_template = template
+        tokenizer.response_template = template
     return detect(tokenizer)
 
 
@@ -111,15 +112,15 @@ def test_template_of_a_family_is_its_format_or_refused_by_name(
 def test_response_template_is_read_from_the_files_of_a_tokenizer(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, SPECIAL)
     template = {"start_anchor": "<a>", "fields": DOCUMENTED["lines"]}
-    tokenizer._tokenizer.response_template = template
-    tokenizer._tokenizer.save_pretrained(str(tmp_path))
-    assert detect(type(tokenizer)(tokenizer._tokenizer)).source == "response_template"
+    tokenizer.response_template = template
+    tokenizer.save_pretrained(str(tmp_path))
+    assert detect(type(tokenizer)(fast_tokenizer(tokenizer))).source == "response_template"
 
 
 def test_option_precedes_the_response_template(tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, SPECIAL)
     template = {"start_anchor": "<a>", "fields": DOCUMENTED["smollm"]}
-    tokenizer._tokenizer.response_template = template
+    tokenizer.response_template = template
     detected = detect(tokenizer)
     found = chosen(tokenizer, detected, "glm4_7")
     assert (found.source, found.format.name, found.is_native) == ("option", "glm4_7", False)
@@ -182,7 +183,7 @@ def test_template_that_transformers_reads_otherwise_is_refused(
 @pytest.mark.parametrize("template", ["text", [], {}, {"fields": []}, {"fields": {"content": 1}}])
 def test_malformed_template_does_not_fail_a_load(template: Any, tmp_path: Path) -> None:
     tokenizer = family_tokenizer(tmp_path, SPECIAL)
-    tokenizer._tokenizer.response_template = template
+    tokenizer.response_template = template
     found = detect(tokenizer)
     assert (found.format.name, list(found.refused)) == ("hermes", ["response_template"])
 
@@ -222,7 +223,7 @@ def test_calls_are_read_off_the_chat_template(calls: str, written: str, tmp_path
 
 def test_engine_says_how_it_knows_its_format(roomy_model: Any) -> None:
     tokenizer = make_tiny_tokenizer()
-    tokenizer._tokenizer.response_template = {"start_anchor": "<a>", "fields": {"tool_calls": {}}}
+    tokenizer.response_template = {"start_anchor": "<a>", "fields": {"tool_calls": {}}}
     with InferenceEngine(roomy_model, tokenizer) as engine:
         assert engine.tool_format.source == "default"
         assert "no text opens a call" in engine.tool_format.refused["response_template"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import engine_parts
 import pytest
 from chat_templates import with_chat_template
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -25,13 +26,13 @@ OUTLINE = 'Answer with JSON in this form:\n{\n  "age": integer\n}'
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
-def prompt_text(engine: InferenceEngine, prompt: Any, **arguments: Any) -> str:
-    """Return the prompt that a request sends to the model."""
-    arguments = {"max_tokens": 64, **arguments}
-    response_format = arguments.pop("response_format", SCHEMA)
-    request = engine._core.preparation.request(prompt, response_format, arguments)  # type: ignore[arg-type]
-    text: str = engine.tokenizer.decode(request.prompt.token_ids)
-    return text
+def prompt_text(
+    engine: InferenceEngine, prompt: Any, *, response_format: Any = SCHEMA, **arguments: Any
+) -> str:
+    """Return the prompt that a request with a schema sends to the model."""
+    return engine_parts.prompt_text(
+        engine, prompt, response_format, **{"max_tokens": 64, **arguments}
+    )
 
 
 def test_outline_and_json_schema() -> None:

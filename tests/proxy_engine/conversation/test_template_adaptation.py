@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from chat_templates import CHAT_TEMPLATES, with_chat_template
+from chat_templates import CHAT_TEMPLATES, fast_tokenizer, with_chat_template
 from hypothesis import given
 from hypothesis import strategies as st
 from mlx_lm.models import llama
@@ -184,7 +184,7 @@ def test_system_message_that_a_template_refuses_with_images_moves(
             raise ValueError("system messages are incompatible with images")
         return "".join(f"<{m['role']}>{m['content']}" for m in messages)
 
-    tokenizer = TokenizerWrapper(tiny_tokenizer._tokenizer, chat_template=template)
+    tokenizer = TokenizerWrapper(fast_tokenizer(tiny_tokenizer), chat_template=template)
     messages = talk("s: be", "u: q")
     assert PromptStyle().render(messages, tokenizer) == "<system>be<user>q"
     assert PromptStyle().render(messages, tokenizer, ["image"]) == "<user>be\n\nq"

@@ -74,7 +74,7 @@ def test_engine_warns_once_if_the_format_of_the_template_is_unknown(
     roomy_model: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     tokenizer = make_tiny_tokenizer()
-    tokenizer._tokenizer.chat_template = template("<OWN_CALL>[", "]</OWN_CALL>")
+    tokenizer.chat_template = template("<OWN_CALL>[", "]</OWN_CALL>")
     with InferenceEngine(roomy_model, tokenizer) as engine:
         engine.generate("Hi", max_tokens=1)
         assert "plain text" not in caplog.text

@@ -18,10 +18,10 @@ from proxy_engine.distributed.liveness import Liveness
 from proxy_engine.distributed.rendezvous import (
     Invitation,
     Launch,
-    _accept,
-    _connect,
-    _listen,
+    accept,
+    connect,
     detect_launch,
+    listen,
     opened,
 )
 
@@ -68,7 +68,7 @@ def test_unreadable_file_of_hosts_is_refused(tmp_path: Path, content: str | None
 
 def test_ranks_with_the_secret_are_connected_and_other_processes_are_not() -> None:
     secret = b"s" * 32
-    with _listen(("127.0.0.1",)) as listener:
+    with listen(("127.0.0.1",)) as listener:
         invitation = Invitation(("127.0.0.1",), listener.getsockname()[1], secret, {})
         intruders = []
         for answer in (b"", b"\xff\xff\xff\xff", b"\0\0\0\4none", b"\0\0\0\x10" + b"0" * 16):
@@ -77,11 +77,11 @@ def test_ranks_with_the_secret_are_connected_and_other_processes_are_not() -> No
         found: list[Any] = []
         joining = threading.Thread(
             target=lambda: found.extend(
-                _connect(invitation, 1, purpose) for purpose in ("control", "liveness")
+                connect(invitation, 1, purpose) for purpose in ("control", "liveness")
             )
         )
         joining.start()
-        connections = _accept(listener, secret, 2)[1]
+        connections = accept(listener, secret, 2)[1]
         joining.join()
     connections["control"].send_bytes(b"message")
     assert found[0].recv_bytes() == b"message"
@@ -93,18 +93,18 @@ def test_process_without_the_secret_at_rank_0s_address_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("proxy_engine.distributed.rendezvous._SECONDS", 0.5)
-    with _listen(("127.0.0.1",)) as listener:
+    with listen(("127.0.0.1",)) as listener:
         invitation = Invitation(("127.0.0.1",), listener.getsockname()[1], b"ours", {})
         other = threading.Thread(target=lambda: _expect_no_rank(listener))
         other.start()
         with pytest.raises(DistributedError, match="cannot connect to rank 0"):
-            _connect(invitation, 1, "control")
+            connect(invitation, 1, "control")
         other.join()
 
 
 def _expect_no_rank(listener: socket.socket) -> None:
     with pytest.raises(DistributedError, match="has not connected"):
-        _accept(listener, b"theirs", 2)
+        accept(listener, b"theirs", 2)
 
 
 def test_length_of_messages_is_bounded(pair: Pair) -> None:

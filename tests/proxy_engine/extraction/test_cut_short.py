@@ -124,7 +124,7 @@ def test_context_is_the_limit_unless_one_is_given(tiny_tokenizer: TokenizerWrapp
     extraction = Extraction(answers)
     assert extraction.request_options(engine) == {}
     cut = CutShort("", "max_tokens")
-    usage = engine._item(0, "x").result.usage
+    usage = engine.item(0, "x").result.usage
     assert extraction.more_tokens(engine, cut, usage) == {"max_tokens": 100}
     assert extraction.more_tokens(engine, None, usage) == {}
     assert extraction.more_tokens(engine, CutShort("", "max_seconds"), usage) == {}

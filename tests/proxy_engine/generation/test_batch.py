@@ -20,9 +20,8 @@ from proxy_engine.generation import (
     DeviceMasks,
     ForwardPass,
     GeneratedSequence,
-    PartLimits,
     Prefill,
-    SequenceOptions,
+    Status,
     Token,
 )
 from proxy_engine.generation.cache_layers import can_merge
@@ -35,29 +34,18 @@ TOGETHER = [kind for kind in KINDS if kind != "chunked"]
 class ScriptedConstraint(Constraint):
     """Accepts the next token of a script."""
 
-    script: ScriptedSequence
+    sequence: ScriptedSequence
 
     def accepts(self, token_id: int) -> bool:
-        return token_id == self.script.stretches[0][0]
+        return token_id == self.sequence.stretches[0][0]
 
     def refuse(self, token_id: int) -> None:
         assert not self.accepts(token_id)
+        self.sequence.is_exact = True
 
     @property
     def expects_fast_forward(self) -> bool:
-        return self.script.chosen % 3 == 0
-
-
-class ScriptedToken(NextToken):
-    """A token that is not sampled."""
-
-    def __init__(self, token_id: int, returned: int | None = None) -> None:
-        super().__init__(cast(Any, None), None, None, (), 0)
-        self.drawn = mx.array([token_id])
-        self.returned = None if returned is None else mx.array([returned])
-
-    def sample(self, logits: NextLogits, proposed: Any = None) -> None:
-        assert logits.all().shape == (1, VOCABULARY)
+        return self.sequence.chosen % 3 == 0
 
 
 class ScriptedSequence(GeneratedSequence):
@@ -72,36 +60,50 @@ class ScriptedSequence(GeneratedSequence):
     def __init__(
         self, prompt: Sequence[int], stretches: Sequence[Sequence[int]], rejected: set[int]
     ) -> None:
-        masks, limits = DeviceMasks(), PartLimits({}, None, 10**6)
-        constraint = ScriptedConstraint(SequenceOptions((), 10**6), masks, limits)
-        super().__init__(prompt, constraint, cast(Any, None), masks=masks)
-        constraint.script = self
-        constraint.has_grammar = True
+        constraint = ScriptedConstraint([], (), 10**6)
+        super().__init__(prompt, constraint, cast(Any, None), masks=DeviceMasks())
+        constraint.sequence = self
+        self.is_free = False
+        self.mask = self.masks.on_device(np.arange(VOCABULARY) < 2)
         self.stretches = [list(stretch) for stretch in stretches]
         self.rejected = rejected
+        self.invalid: set[int] = set()
+        self.is_exact = False
         self.chosen = 0
 
     @property
     def is_at_limit(self) -> bool:
         return len(self.stretches) == 1
 
-    def next_token(
-        self, *, exact: bool = False, constraint: Constraint | None = None, unread: int = 0
-    ) -> ScriptedToken:
+    @property
+    def row_parameters(self) -> object:
+        return None
+
+    def prepare(self, *, unread: int = 0) -> None:
+        pass
+
+    def sample(self, logits: NextLogits, proposed: Any = None) -> NextToken:
+        assert logits.all().shape == (1, VOCABULARY)
         token = self.stretches[0][0]
-        if self.chosen in self.rejected and not exact:
+        if self.chosen in self.rejected and not self.is_exact:
             token = (token + 1) % VOCABULARY
-        return ScriptedToken(token)
+        return NextToken(logits, mx.array([token]))
+
+    def check(self, token: NextToken) -> None:
+        if self.chosen in self.invalid:
+            raise InvalidOptionError("an invalid token", option="sampler")
 
     def advance(self, sampled: NextToken) -> Token:
         self.chosen += 1
+        self.is_exact = False
         return self.write(self.stretches[0].pop(0))
 
     def advance_forced(self) -> list[Token]:
         if self.finished:
             return []
         written = [self.write(token) for token in self.stretches.pop(0)]
-        self.finished = not self.stretches
+        if not self.stretches:
+            self.status = Status.DONE
         return written
 
     def write(self, token_id: int) -> Token:
@@ -126,6 +128,12 @@ def joined(batch: Batch, sequence: Any, model: Module, step_size: int = 7) -> No
     batch.add(sequence, prefill.cache)
 
 
+def step(batch: Batch) -> None:
+    batch.sample()
+    batch.run_ahead()
+    batch.commit()
+
+
 def logits_of(sequence: Any) -> Any:
     return np.array(sequence.logits.all()[0].astype(mx.float32))
 
@@ -145,21 +153,20 @@ def test_sequences_join_and_leave_a_batch_without_changing_the_others(
             joined(batch, coming.pop(), model)
         elif draw.random() < 0.2:
             batch.unmerge()
-        steps = batch.generate_step()
-        for step in steps:
-            assert step.error is None
-            if step.sequence.finished:
-                layers = batch.remove(step.sequence)
+        step(batch)
+        for sequence in batch.sequences:
+            assert sequence.error is None
+            if sequence.finished:
+                layers = batch.remove(sequence)
                 assert layers is not None
                 done += 1
-                sequence = step.sequence
                 fed = sequence.tokens[: sequence.processed]
                 again = [*fed[-1:], 5]
                 # The extracted cache continues as if the sequence had always been alone.
                 expected = cold(model, [*fed, *again])
                 logits = model(mx.array([again]), cache=layers)[0, -1]
                 assert is_close(np.array(logits.astype(mx.float32)), expected)
-        batch.feed()
+        batch.run_pass()
         for sequence in batch.sequences:
             if not sequence.pending:
                 assert is_close(logits_of(sequence), cold(model, sequence.tokens)), (
@@ -185,17 +192,17 @@ def test_failing_sequence_does_not_affect_others() -> None:
     model = model_of("plain")
     batch, draw = Batch(model), random.Random(2)
     good, bad = sequence_of(draw, rejects=False), sequence_of(draw, rejects=False)
-    bad.next_token = lambda **_: 1 / 0  # type: ignore
+    bad.prepare = lambda **_: 1 / 0  # type: ignore
     for sequence in (good, bad):
         joined(batch, sequence, model)
-    steps = {id(step.sequence): step for step in batch.generate_step()}
-    assert isinstance(steps[id(bad)].error, ZeroDivisionError)
+    step(batch)
+    assert isinstance(bad.error, ZeroDivisionError)
     assert bad.finished
     batch.remove(bad, wants_cache=False)
-    batch.feed()
+    batch.run_pass()
     while not good.finished:
-        batch.generate_step()
-        batch.feed()
+        step(batch)
+        batch.run_pass()
         if not good.finished:
             assert is_close(logits_of(good), cold(model, good.tokens))
 
@@ -215,18 +222,18 @@ def test_sequence_that_fails_while_another_is_sampled_again_does_not_affect_it(k
 
     for sequence in (good, bad):
         joined(batch, sequence, model)
-    batch.generate_step()
-    batch.feed()
-    bad.next_token = lambda **_: ScriptedToken(1, returned=VOCABULARY)  # type: ignore
+    step(batch)
+    batch.run_pass()
+    bad.invalid = {1}
     # This pass is dispatched before its tokens are read.
-    steps = {id(step.sequence): step for step in batch.generate_step()}
-    assert isinstance(steps[id(bad)].error, InvalidOptionError)
-    assert steps[id(good)].tokens
+    step(batch)
+    assert isinstance(bad.error, InvalidOptionError)
+    assert len(good.output) == 2
     batch.remove(bad, wants_cache=False)
     while not good.finished:
-        batch.feed()
+        batch.run_pass()
         assert is_close(logits_of(good), cold(model, good.tokens))
-        batch.generate_step()
+        step(batch)
 
 
 @pytest.mark.parametrize("kind", KINDS)

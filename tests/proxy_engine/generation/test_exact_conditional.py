@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from distributions import chi_square_p_value
+from engine_parts import core_of
 from exact_conditional import Enumeration, model_logits
 from prefix_model import ids_of
 
@@ -40,7 +41,7 @@ def test_enumeration_equals_brute_force(
         for text in product(letters, repeat=length)
         if "".join(map(tokenizer.decode, text)) in TEXTS
     ]
-    logits = model_logits(tiny_engine._core.loaded.model)
+    logits = model_logits(core_of(tiny_engine).loaded.model)
     beginnings = sorted({text[:n] for text in valid for n in range(len(text))})
     rows = {
         one: logits([[*prompt, *one]])[0].astype(np.float64) / temperature for one in beginnings

@@ -7,6 +7,7 @@ import math
 import mlx.core as mx
 import numpy as np
 import pytest
+from engine_parts import core_of
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import PromptError
@@ -21,10 +22,10 @@ def test_logprobs_are_those_of_one_pass(
     found = roomy_engine.prompt_logprobs(ids, 2)
 
     def expected() -> list[list[float]]:
-        logits = roomy_engine._core.loaded.model(mx.array([ids]))[0].astype(mx.float32)
+        logits = core_of(roomy_engine).loaded.model(mx.array([ids]))[0].astype(mx.float32)
         return np.array(logits - mx.logsumexp(logits, axis=1, keepdims=True)).tolist()
 
-    rows = roomy_engine._core.run_in_turn(expected)
+    rows = core_of(roomy_engine).run_in_turn(expected)
     assert [token.chosen.token_id for token in found] == ids
     assert (found[0].chosen.before_mask, found[0].top_before_mask) == (0, ())
     for token, row in zip(found[1:], rows, strict=False):

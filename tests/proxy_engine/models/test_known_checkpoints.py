@@ -12,6 +12,7 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from chat_templates import fast_tokenizer
 from data_files import NO_TOKENIZERS, tokenizer_files
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,11 +182,11 @@ def test_tokenizer_with_methods_of_its_own_is_not_stored(
     monkeypatch.setenv("PROXY_ENGINE_CACHE", str(tmp_path))
     wrapper = tokenizer_utils.load(tiny_model_directory)
 
-    class Own(type(wrapper._tokenizer)):  # type: ignore[misc]
+    class Own(type(fast_tokenizer(wrapper))):  # type: ignore[misc]
         def encode(self, *arguments: Any, **options: Any) -> list[int]:
             return []
 
-    wrapper._tokenizer.__class__ = Own
+    fast_tokenizer(wrapper).__class__ = Own
     entry = entry_directory(tiny_model_directory, [{}])
     assert entry is not None
     remember(entry, tiny_model_directory, "mlx_lm.models.llama", wrapper)

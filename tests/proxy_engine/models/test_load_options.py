@@ -11,6 +11,8 @@ from typing import Any
 import huggingface_hub.constants
 import mlx.core as mx
 import pytest
+from chat_templates import fast_tokenizer
+from engine_parts import core_of
 from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tiny_whisper import write_tiny_whisper
@@ -161,7 +163,7 @@ def test_chat_template_replaces_the_tokenizers(
         ((directory,), {"chat_template": str(file)}),
         ((directory,), {"tokenizer_config": {"chat_template": TEMPLATE}}),
         ((tiny_model, tiny_tokenizer), {"chat_template": file}),
-        ((tiny_model, tiny_tokenizer._tokenizer), {"chat_template": TEMPLATE}),
+        ((tiny_model, fast_tokenizer(tiny_tokenizer)), {"chat_template": TEMPLATE}),
     ]
     for arguments, options in loads:
         with InferenceEngine(*arguments, **options) as engine:
@@ -213,7 +215,7 @@ def test_model_config_replaces_entries_of_the_configuration(directory: Path) -> 
     overrides = {"max_position_embeddings": 64, "rope_theta": 5.0}
     with InferenceEngine(directory, model_config=overrides) as engine:
         assert engine.context_length == 64
-        assert vars(engine._core.loaded.model)["args"].rope_theta == 5.0
+        assert vars(core_of(engine).loaded.model)["args"].rope_theta == 5.0
     with pytest.raises(ModelFormatError, match="Missing"):
         InferenceEngine(directory, model_config={"num_hidden_layers": 3})
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 from pydantic import BaseModel, field_validator
 
 from proxy_engine import (
@@ -26,6 +27,7 @@ from proxy_engine import (
     GenerationResult,
     InferenceEngine,
     PromptError,
+    PromptProgress,
     TokenGenerated,
 )
 from proxy_engine.generation import Batch
@@ -34,7 +36,7 @@ from proxy_engine.requests.preparation import Preparation
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.retries import Attempts
 from proxy_engine.requests.scheduler import Scheduler
-from proxy_engine.requests.streams import QueuedRequest, RunningBatch
+from proxy_engine.requests.streams import RunningBatch
 from proxy_engine.results.events import Event
 
 PERSON = {
@@ -147,12 +149,12 @@ def test_waiting_leaves_the_threads_of_the_event_loop_alone(
         engine = InferenceEngine(tiny_model, tiny_tokenizer)
         streams = [engine.aiter_batch(requests(), response_format=OTHER) for _ in range(3)]
         waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
-        busy = engine._core.worker.submit(occupy)
+        busy = core_of(engine).worker.submit(occupy)
         # Threads take their time to start; closing ends calls that have not begun.
         while len(begun) < len(streams) or not is_busy.is_set():
             await asyncio.sleep(0.001)
         closing = asyncio.ensure_future(engine.__aexit__())
-        while not engine._core.worker.is_closing:
+        while not core_of(engine).worker.is_closing:
             await asyncio.sleep(0.001)
         assert set(begun) == {"the caller's"}
         waiting[0].cancel()
@@ -235,7 +237,7 @@ def test_running_request_shares_its_prompt_cache(tiny_model: Any, tiny_tokenizer
 def test_finished_request_is_reported_although_the_next_pass_fails(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed = Batch.feed
+    run_pass = Batch.run_pass
     had_both = False
 
     def fails_after_one_left(self: Batch) -> None:
@@ -243,9 +245,9 @@ def test_finished_request_is_reported_although_the_next_pass_fails(
         had_both = had_both or len(self.sequences) == 2
         if had_both and len(self.sequences) == 1:
             raise RuntimeError("the device is lost")
-        feed(self)
+        run_pass(self)
 
-    monkeypatch.setattr(Batch, "feed", fails_after_one_left)
+    monkeypatch.setattr(Batch, "run_pass", fails_after_one_left)
     lengths = [90, 180]
     outcomes = engine.generate_batch(
         [BatchRequest("x", options={"max_tokens": n, "min_tokens": n}) for n in lengths],
@@ -255,6 +257,37 @@ def test_finished_request_is_reported_although_the_next_pass_fails(
     assert isinstance(outcomes[1], RuntimeError)
     monkeypatch.undo()
     assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+def test_failed_pass_does_not_fail_a_request_whose_prompt_is_processed(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = Batch.sample
+    progress: list[int] = []
+    failed: list[int] = []
+
+    def fails_once(self: Batch) -> None:
+        if len(progress) == 2 and not failed:
+            failed.append(len(self.sequences))
+            raise RuntimeError("the device is lost")
+        sample(self)
+
+    def emit(event: Event) -> None:
+        if isinstance(event, PromptProgress):
+            progress.append(event.processed)
+
+    monkeypatch.setattr(Batch, "sample", fails_once)
+    core = core_of(engine)
+    prompt = "a prompt of which no text is cached, since no other test has it"
+    options: Any = {"prefill_step_size": 16}
+    request = core.preparation.request(prompt, {"type": "boolean"}, options)
+    request.watches = True
+    in_pass = engine.stream("x", min_tokens=400, max_tokens=400)
+    next(in_pass)
+    assert isinstance(core.scheduler.submit(request, emit).result()().parsed, bool)
+    assert failed == [1]
+    with pytest.raises(RuntimeError, match="lost"):
+        in_pass.result()
 
 
 class Leaves(BaseModel):
@@ -341,7 +374,7 @@ def test_cancelled_request_leaves_the_queue_at_once(tiny_model: Any, tiny_tokeni
 
 
 def test_worker_calls_do_not_starve_requests(engine: InferenceEngine) -> None:
-    worker = engine._core.worker
+    worker = core_of(engine).worker
 
     def again() -> None:
         # There is always another call in the queue.
@@ -357,50 +390,54 @@ def test_worker_calls_do_not_starve_requests(engine: InferenceEngine) -> None:
     done.set()
 
 
+def submitted(engine: InferenceEngine, prompt: str) -> Future[Any]:
+    request = core_of(engine).preparation.request(prompt, None, {"max_tokens": 3})
+    return core_of(engine).scheduler.submit(request)
+
+
 def test_announced_requests_begin_together(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "_MAX_ADMISSION_SECONDS", 60)
-    core = engine._core
+    core = core_of(engine)
     with core.scheduler.announced():
-        first = core.queue("x", None, {"max_tokens": 3})
+        first = submitted(engine, "x")
         time.sleep(0.05)
         assert not len(core.batch)
-        assert not first.future.done()
-        core.queue("y", None, {"max_tokens": 3})
-    assert first.result().usage.completion_tokens
+        assert not first.done()
+        submitted(engine, "y")
+    assert first.result()().usage.completion_tokens
 
 
 def test_announced_requests_are_not_waited_for_long(engine: InferenceEngine) -> None:
-    core = engine._core
-    with core.scheduler.announced():
-        assert core.queue("x", None, {"max_tokens": 3}).result().usage.completion_tokens
+    with core_of(engine).scheduler.announced():
+        assert submitted(engine, "x").result()().usage.completion_tokens
 
 
-def _queued(future: Future[Any], media_bytes: int = 0) -> tuple[QueuedRequest, Any]:
-    """Return a queued request that the future ends, and the request."""
+def _attempts(future: Future[Any], media_bytes: int = 0) -> Attempts:
+    """Return the attempts at a request that the future ends."""
     prompt = SimpleNamespace(media_bytes=media_bytes)
     request: Any = SimpleNamespace(prompt=prompt, cancelled=threading.Event())
-    return QueuedRequest(Attempts(request, lambda *_: future)), request
+    return Attempts(request, lambda *_: future)
 
 
 def test_error_of_the_iterable_cancels_the_batch() -> None:
-    queued, request = _queued(Future())
+    attempts = _attempts(Future())
 
     def prompts() -> Iterator[str]:
         yield "x"
         raise LookupError("no more")
 
-    items = RunningBatch(lambda _: queued, prompts(), batch_size=4, announced=nullcontext).items()
+    items = RunningBatch(lambda _: attempts, prompts(), batch_size=4, announced=nullcontext).items()
     with pytest.raises(LookupError):
         next(items)
-    assert request.cancelled.is_set()
+    assert attempts.request.cancelled.is_set()
 
 
 def test_request_cancelled_during_preparation_is_never_queued(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    preparation = engine._core.preparation
+    preparation = core_of(engine).preparation
     made: list[Request] = []
     begun, go_on = threading.Event(), threading.Event()
 
@@ -421,7 +458,7 @@ def test_request_cancelled_during_preparation_is_never_queued(
         go_on.set()
 
     asyncio.run(main())
-    engine._core.threads.shutdown()
+    core_of(engine).threads.shutdown()
     assert made[0].cancelled.is_set()
     assert engine.running_requests == engine.queued_requests == 0
 
@@ -444,7 +481,7 @@ def test_first_token_is_reported_before_the_next_pass(
 
     monkeypatch.setattr(type(tiny_model), "__call__", counting)
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        core = engine._core
+        core = core_of(engine)
         # Text forced by a letter takes a pass that is dispatched once the letter is read.
         request = core.preparation.request(
             "x",
@@ -470,7 +507,7 @@ def test_cancelled_wait_for_an_item_ends_the_stream(engine: InferenceEngine) -> 
 def test_error_of_an_event_receiver_fails_its_request_only(engine: InferenceEngine) -> None:
     other = engine.stream("x", min_tokens=60, max_tokens=60)
     next(other)
-    core = engine._core
+    core = core_of(engine)
     for kind in ("prompt_progress", "token"):
         count = 0
 
@@ -516,7 +553,7 @@ def test_warm_up_probes_batches_before_the_first_request(
     tiny_model: Any, tiny_tokenizer: Any
 ) -> None:
     with InferenceEngine(tiny_model, tiny_tokenizer) as engine:
-        probe = engine._core.batch._probe
+        probe = core_of(engine).batch._probe
         assert not probe._results
         engine.warm_up()
         assert "padding" in probe._results
@@ -527,15 +564,15 @@ def test_warm_up_probes_batches_before_the_first_request(
 def test_large_media_are_not_read_ahead(megabytes: int, unfinished: int, ordered: bool) -> None:
     futures: list[Future[Any]] = []
 
-    def queue(_: BatchRequest) -> QueuedRequest:
+    def prepare(_: BatchRequest) -> Attempts:
         futures.append(Future())
-        return _queued(futures[-1], megabytes << 20)[0]
+        return _attempts(futures[-1], megabytes << 20)
 
     def prompts() -> Iterator[str]:
         yield "first"
         futures[0].set_result(None)
         yield from itertools.repeat("x")
 
-    batch = RunningBatch(queue, prompts(), batch_size=4, announced=nullcontext, ordered=ordered)
+    batch = RunningBatch(prepare, prompts(), batch_size=4, announced=nullcontext, ordered=ordered)
     assert next(batch.items()).index == 0
     assert len(futures) == 1 + unfinished

@@ -13,6 +13,7 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
+from engine_parts import core_of
 from mlx_lm.models import llama
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from tiny_models import make_tiny_model
@@ -21,14 +22,14 @@ from proxy_engine import BatchRequest, CacheOptions, DistributedError, Inference
 from proxy_engine.generation import Constraint, GeneratedSequence, Prefill, SequenceSamplers
 from proxy_engine.generation.device_masks import MAX_MASKS
 from proxy_engine.requests.request import Request
-from proxy_engine.requests.samples import Sample
+from proxy_engine.requests.running_request import RunningRequest
 from proxy_engine.requests.worker import Worker
 from state_machines import Matcher
 from state_machines.completion import Guard
 
 KINDS = (
     *(Constraint, Guard, Matcher, Prefill, Request),
-    *(Sample, GeneratedSequence, SequenceSamplers),
+    *(RunningRequest, GeneratedSequence, SequenceSamplers),
 )
 MOST_BYTES = 200_000
 
@@ -81,8 +82,8 @@ def test_finished_requests_are_freed(tiny_model: Any, tiny_tokenizer: Any) -> No
             serve(start)
             assert living() <= before
             assert mx.get_active_memory() <= used + MOST_BYTES
-        assert engine._core.caches.nbytes <= MOST_BYTES
-        assert len(engine._core.batch._factory.masks) <= MAX_MASKS
+        assert core_of(engine).caches.nbytes <= MOST_BYTES
+        assert len(core_of(engine).batch._factory.masks) <= MAX_MASKS
 
 
 def test_stream_that_has_ended_keeps_no_model_alive(tiny_tokenizer: Any) -> None:
@@ -145,9 +146,11 @@ def test_abort_fails_running_and_waiting_requests(
     engine = InferenceEngine(tiny_model, tiny_tokenizer, batch_size=2)
     stream = engine.stream("hello", max_tokens=400)
     next(stream)
-    waiting = [engine._core.queue("hello", None, {"max_tokens": 400}) for _ in range(4)]
-    engine._core.worker.submit(blocked.wait)
-    engine._core.worker.abort(FAILURE)
+    core = core_of(engine)
+    requests = [core.preparation.request("hello", None, {"max_tokens": 400}) for _ in range(4)]
+    waiting = [core.scheduler.submit(request) for request in requests]
+    core_of(engine).worker.submit(blocked.wait)
+    core_of(engine).worker.abort(FAILURE)
     with pytest.raises(DistributedError):
         stream.result()
     for begun in waiting:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 
 from proxy_engine import BatchRequest, CacheOptions, InferenceEngine, PromptProgress, RawPrompt
 from proxy_engine.requests import prefills, scheduler
@@ -40,7 +41,7 @@ def varied(number: int) -> BatchRequest:
 def answered(engine: InferenceEngine, requests: Sequence[Any], **options: Any) -> list[Any]:
     """Return the results of requests that are all queued before the first one begins."""
     queued = threading.Event()
-    engine._core.worker.submit(lambda: queued.wait(20))
+    core_of(engine).worker.submit(lambda: queued.wait(20))
 
     def watched() -> Iterator[Any]:
         yield from requests

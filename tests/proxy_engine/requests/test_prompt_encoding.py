@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 from vision_models import sample_image, vision_checkpoint
 
 from proxy_engine import (
@@ -150,7 +151,9 @@ def test_cancelled_request_decodes_no_more_images(
     original = images.load_image
     monkeypatch.setattr(images, "load_image", load_image)
     with pytest.raises(prompt_encoding.RequestCancelledError):
-        engine._core.preparation.request([user(image(1), image(2), image(3))], None, {}, cancelled)
+        core_of(engine).preparation.request(
+            [user(image(1), image(2), image(3))], None, {}, cancelled
+        )
     assert len(decoded) == 1
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from cached_models import random_llama
+from engine_parts import core_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -120,7 +121,7 @@ def test_failed_forward_pass_fails_the_request_and_not_the_engine(
 
 
 def test_request_can_be_cancelled_before_its_prompt_is_processed(engine: InferenceEngine) -> None:
-    core = engine._core
+    core = core_of(engine)
     request = core.preparation.request("x", response_format=TEXTS, arguments={"n": 2})
     request.cancelled.set()
     result = core.scheduler.submit(request, lambda _: None).result(10)()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from engine_parts import core_of
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import RequestCancelledError
-from proxy_engine.generation.constraint import Constraint, SlowMaskError
-from state_machines import GrammarBudgetError
-from state_machines.matcher import Matcher
+from proxy_engine.generation.restrictions import GuardedGrammar, SlowMaskError
+from proxy_engine.requests.request import Request
+from state_machines import GrammarBudgetError, Matcher
 
 SCHEMAS: list[Any] = [
     {"type": "array", "items": {"enum": ["red", "blue"]}, "minItems": 3, "maxItems": 4},
@@ -37,42 +39,48 @@ class Held:
         self.error: Exception | None = None
         self.before_error: Callable[[], None] = lambda: None
 
-        def compute(constraint: Constraint) -> None:
+        def compute(grammar: GuardedGrammar) -> None:
             self.began.set()
             self.release.wait(10)
             self.before_error()
             if self.error is not None:
                 raise self.error
 
-        def slow(constraint: Constraint, matcher: Matcher) -> Any:
+        def slow(grammar: GuardedGrammar) -> Any:
             if self.release.is_set():
-                return matcher.allowed_tokens()
+                return grammar.matcher.allowed_tokens()
             raise SlowMaskError
 
-        monkeypatch.setattr(Constraint, "compute_slow", compute)
-        monkeypatch.setattr(Constraint, "_in_time", slow)
+        monkeypatch.setattr(GuardedGrammar, "compute_slow", compute)
+        monkeypatch.setattr(GuardedGrammar, "compute", slow)
+
+
+def submitted(engine: InferenceEngine, **options: Any) -> tuple[Request, Future[Any]]:
+    arguments = {"temperature": 1.0, **options}
+    request = core_of(engine).preparation.request("x", SCHEMAS[0], arguments)
+    return request, core_of(engine).scheduler.submit(request)
 
 
 def test_slow_mask_does_not_delay_other_requests(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
+    _, future = submitted(engine, max_tokens=60)
     held.began.wait(10)
     assert engine.generate("y", max_tokens=9).text
-    assert not slow.future.done()
+    assert not future.done()
     held.release.set()
-    assert slow.future.result(10)().finish_reason == "stop"
+    assert future.result(10)().finish_reason == "stop"
 
 
 def test_request_with_a_slow_mask_can_be_cancelled(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._core.queue("x", SCHEMAS[0], {"max_tokens": 60})
+    request, future = submitted(engine, max_tokens=60)
     held.began.wait(10)
-    slow.cancel()
-    assert slow.future.result(10)().finish_reason == "cancelled"
+    request.cancelled.set()
+    assert future.result(10)().finish_reason == "cancelled"
     held.release.set()
 
 
@@ -81,17 +89,17 @@ def test_cancelling_while_masks_are_computed_is_no_error(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
     held = Held(monkeypatch)
-    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, **options})
+    request, future = submitted(engine, **options)
 
     def cancel() -> None:
         # As a mask that notices the cancelling ends: the error is there before the next round.
-        slow.cancel()
+        request.cancelled.set()
         raise RequestCancelledError("the request was cancelled")
 
     held.before_error = cancel
     held.began.wait(10)
     held.release.set()
-    assert slow.future.result(10)().finish_reason == "cancelled"
+    assert future.result(10)().finish_reason == "cancelled"
 
 
 def test_answer_follows_the_plan_when_masks_exceed_their_budget(
@@ -119,9 +127,9 @@ def test_error_of_slow_masks_fails_their_request_only(
 ) -> None:
     held = Held(monkeypatch)
     held.error = LookupError("broken")
-    slow = engine._core.queue("x", SCHEMAS[0], {"temperature": 1.0, "max_tokens": 60, **options})
+    _, future = submitted(engine, max_tokens=60, **options)
     held.began.wait(10)
     held.release.set()
     with pytest.raises(LookupError):
-        slow.future.result(10)()
+        future.result(10)()
     assert engine.generate("y", response_format=SCHEMAS[1], max_tokens=60).parsed is not None

@@ -54,8 +54,11 @@ def test_async_stream_cancels_when_it_is_left(kind: Any, leave: Any) -> None:
         finally:
             ended.set()
 
+    async def begin() -> AsyncGenerator[int]:
+        return items()
+
     async def read() -> None:
-        stream = kind(items(), cancelled.set)
+        stream = kind(begin, cancelled.set)
         assert await anext(stream) == 1
         assert not cancelled.is_set()
         if leave is not None:

@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
+from engine_parts import on_model_thread
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -36,7 +37,7 @@ def finished_spans(
     engine: InferenceEngine, exporter: InMemorySpanExporter
 ) -> tuple[ReadableSpan, ...]:
     # A span ends on the model thread, just after the caller has the result.
-    engine._core.worker.submit(lambda: None).result()
+    on_model_thread(engine, lambda: None)
     return exporter.get_finished_spans()
 
 
@@ -73,7 +74,9 @@ def test_a_request_has_a_span_of_the_semantic_conventions(
 def test_a_span_has_the_callers_span_as_its_parent(
     brief_engine: InferenceEngine, exporter: InMemorySpanExporter
 ) -> None:
-    tracer: Any = tracing._tracer()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("caller")
 
     async def ask() -> None:
         with tracer.start_as_current_span("caller"):

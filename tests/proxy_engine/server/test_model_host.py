@@ -7,10 +7,9 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
-from fake_models import FakeEngine, Registry, host_of
+from fake_models import FakeEngine, host_of
 
 from proxy_engine import (
     ModelFormatError,
@@ -42,11 +41,7 @@ async def test_part_of_a_name_is_refused_with_similar_names() -> None:
 
 
 async def test_model_in_memory_serves_suitable_requests() -> None:
-    host = host_of("text", "speech")
-    registry = host._registry
-    assert isinstance(registry, Registry)
-    text, speech = registry._known
-    registry._known = [text, replace(speech, input_modalities=frozenset({"audio"}))]
+    host = host_of("text", "speech", reads_audio={"speech"})
     async with host.lease(ModelChoice("speech", transcribes=True)) as lease:
         assert lease.model.name == "speech"
     async with host.lease(ModelChoice(None, transcribes=True)) as lease:
@@ -169,6 +164,7 @@ async def test_engine_that_does_not_close_is_abandoned() -> None:
         lease.engine.close = lambda: ended.wait(10)  # type: ignore[assignment, method-assign]
     try:
         await asyncio.wait_for(host.close(patience=0.01), 5)
+        assert host.current is None
     finally:
         ended.set()
 

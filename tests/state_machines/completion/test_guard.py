@@ -26,6 +26,7 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.completion import Completion, Guard, next_tokens
+from state_machines.masks.mask_store import MaskStore
 from state_machines.root import Marker, Optional, RootStateMachine, Series, Structured, Text
 
 VOCABULARY = small_vocabulary()
@@ -113,7 +114,7 @@ def test_grouped_tokens_are_narrowed_as_single_ones(pattern: str, more: int) -> 
     state = RegexStateMachine(pattern).start
     string = JsonSchemaStateMachine({"type": "string", "pattern": "^[ab]*é?$"}).start
     for start in (state, string.compute_word_derivative(b'"a'), string):
-        allowed = RegexStateMachine("a").matcher(VOCABULARY)._store.allowed(start)
+        allowed = MaskStore.of(VOCABULARY).allowed(start)
         most = COMPLETION.length(start) + more - 3
         masks = []
         for few in (0, 10_000):

@@ -16,10 +16,11 @@ from state_machines import (
 )
 from state_machines.budgets import Verdict
 from state_machines.completion import Completion, Guard
+from state_machines.completion.completion import LimitedCompletion
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal
-from state_machines.grammar.token_limits import token_limited
+from state_machines.grammar.token_limits import LimitedRule
 from state_machines.grammar.tokens import MAX_TOKEN_ID, spelling, token_set
 from state_machines.machine import StateMachine
 from state_machines.matcher import Matcher
@@ -160,8 +161,9 @@ def regex(pattern: str) -> Node:
 
 
 def limited(before: bytes, pattern: str, max_tokens: int, behind: bytes) -> StateMachine:
-    parts = [literal(before) if before else EPSILON, token_limited(regex(pattern), max_tokens)]
-    return StateMachine(concatenation(*parts, literal(behind)), limits_tokens=True)
+    rule = LimitedRule("rule", (1, 1), regex(pattern), max_tokens)
+    parts = [literal(before) if before else EPSILON, rule.language, literal(behind)]
+    return StateMachine(concatenation(*parts), limited_rules=[rule])
 
 
 @settings(max_examples=80, deadline=None)
@@ -175,7 +177,7 @@ def limited(before: bytes, pattern: str, max_tokens: int, behind: bytes) -> Stat
 def test_limit_is_kept_and_is_no_dead_end(
     before: bytes, pattern: str, max_tokens: int, behind: bytes, data: st.DataObject
 ) -> None:
-    if Completion.of(VOCABULARY).fits(regex(pattern), max_tokens) is not Verdict.YES:
+    if LimitedCompletion.of(VOCABULARY).fits(regex(pattern), max_tokens) is not Verdict.YES:
         return
     matcher = limited(before, pattern, max_tokens, behind).matcher(VOCABULARY)
     written: list[bytes] = []

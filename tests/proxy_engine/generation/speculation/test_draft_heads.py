@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from engine_parts import core_of
 from head_families import BATCHED, FAMILIES, VOCABULARY
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from speculation_checks import PERSON, outcome
+from speculation_checks import PERSON, living_texts, outcome
 
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
 from proxy_engine.generation import Batch, Drafting
-from proxy_engine.generation.forward_pass import ForwardPass, RowStates
+from proxy_engine.generation.forward_pass import ForwardPass
 from proxy_engine.generation.prefill import Prefill
-from proxy_engine.generation.sampling import NextToken
+from proxy_engine.generation.speculation import head_drafter
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.models.draft_heads import (
@@ -59,7 +60,7 @@ def engine(family: str, tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceE
 
 
 def drafter_of(engine: InferenceEngine) -> HeadDrafter:
-    found = engine._core.drafter
+    found = core_of(engine).drafter
     assert isinstance(found, HeadDrafter)
     return found
 
@@ -73,11 +74,11 @@ def test_drafts_are_those_of_mlx_vlm_and_answers_those_without_drafts(
     found: list[tuple[list[int], mx.array]] = []
     draw = drafter._draw
 
-    def recorded(draft: Any, logits: mx.array) -> Any:
+    def recorded(sequence: Any, draft: Any, logits: mx.array) -> Any:
         # Behind a cached prefix, whose last state is not known, a head begins with another one.
-        if not draft.steps and not drafter._texts[draft.sequence].begin:
-            found.append((list(draft.sequence.tokens), mx.array(logits)))
-        return draw(draft, logits)
+        if not draft.steps and not sequence.drafting.text.begin:
+            found.append((list(sequence.tokens), mx.array(logits)))
+        return draw(sequence, draft, logits)
 
     monkeypatch.setattr(drafter, "_draw", recorded)
     drafted = accepted = 0
@@ -100,7 +101,7 @@ def test_drafts_are_those_of_mlx_vlm_and_answers_those_without_drafts(
     if family == "qwen3_dflash with a window":
         # mlx-vlm's own logits depend on how many states are read at once.
         return
-    run = engine._core.worker.submit
+    run = core_of(engine).worker.submit
     for tokens, logits in found[::11]:
         expected_logits = run(lambda t=tokens: _peer(engine, drafter, module, t)).result()
         given = run(lambda row=logits: np.array(row[0])).result()
@@ -116,11 +117,11 @@ def _peer(
     engine: InferenceEngine, drafter: HeadDrafter, module: Any, tokens: list[int]
 ) -> np.ndarray[Any, Any]:
     """The logits that mlx-vlm's own calls have behind a text."""
-    model = engine._core.loaded.model
+    model = core_of(engine).loaded.model
     forward = ForwardPass(model, drafter.state_layers)
     ids = mx.array([tokens[:-1]], mx.int32)
     target, known = make_prompt_cache(model), len(tokens) - 1
-    hidden = forward(ids, target).states(0, known).part(0, known)[None]
+    hidden = forward(ids, target).states(0, known)[None]
     logits: list[mx.array] = []
 
     def sampler(found: mx.array) -> mx.array:
@@ -156,8 +157,8 @@ def test_cached_prompts_keep_the_states_that_the_head_has_read(engine: Inference
     begins: list[tuple[int, int]] = []
     begin = drafter._begin
 
-    def recorded(sequence: Any, start: int) -> Any:
-        text = begin(sequence, start)
+    def recorded(tokens: list[int], start: int) -> Any:
+        text = begin(tokens, start)
         begins.append((start, text.processed))
         return text
 
@@ -194,17 +195,19 @@ def test_head_that_fails_ends_drafts_and_no_request(
 
 @ONE_OF_EACH
 def test_head_that_fails_at_the_end_of_a_request_ends_none(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drafter = drafter_of(engine)
+    drafter, texts, messages = drafter_of(engine), living_texts(monkeypatch), list[str]()
+    # A record of the log would refer to the error, and so to the text.
+    monkeypatch.setattr(head_drafter._log, "warning", lambda text, *_: messages.append(text))
     expected = engine.generate("hello", speculation="off", max_tokens=4)
     engine.clear_prompt_cache()
     monkeypatch.setattr(drafter, "_step_size", 1000)
     monkeypatch.setattr(drafter, "_read", lambda *_: 1 / 0)
     found = engine.generate("hello", speculation=ALWAYS, max_tokens=4)
     assert found.token_ids == expected.token_ids
-    assert "not kept" in caplog.text
-    assert not drafter._texts
+    assert "not kept" in messages[0]
+    assert not texts
 
 
 @ONE_OF_EACH
@@ -212,7 +215,7 @@ def test_head_that_fails_at_the_end_of_a_request_ends_none(
 def test_head_forgets_prompts_that_are_not_answered(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
 ) -> None:
-    drafter = drafter_of(engine)
+    texts = living_texts(monkeypatch)
     engine.clear_prompt_cache()
     next_pass, cancelled, passes = Prefill.next_pass, threading.Event(), 0
 
@@ -220,7 +223,7 @@ def test_head_forgets_prompts_that_are_not_answered(
         nonlocal passes
         passes += 1
         if passes == 3:
-            assert drafter._texts
+            assert texts
             if not is_cancelled:
                 raise MemoryError
             cancelled.set()
@@ -228,11 +231,11 @@ def test_head_forgets_prompts_that_are_not_answered(
 
     monkeypatch.setattr(Prefill, "next_pass", ends)
     arguments = {"speculation": ALWAYS, "max_tokens": 4, "prefill_step_size": 2}
-    request = engine._core.preparation.request("x" * 30, None, arguments, cancelled)
-    error = engine._core.scheduler.submit(request).exception()
+    request = core_of(engine).preparation.request("x" * 30, None, arguments, cancelled)
+    error = core_of(engine).scheduler.submit(request).exception()
     assert isinstance(error, MemoryError) is not is_cancelled
     assert passes == 3
-    assert not drafter._texts
+    assert not texts
 
 
 @ONE_OF_EACH
@@ -340,8 +343,8 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
         passes.append(states.shape[1])
         return read(tokens, states, *arguments)
 
-    def length(drafting: Drafting, part: str, *, pending: int) -> int:
-        return model_length(drafting, part, pending=pending) if pays else 0
+    def length(drafting: Drafting, constraint: Any, *, pending: int) -> int:
+        return model_length(drafting, constraint, pending=pending) if pays else 0
 
     monkeypatch.setattr(drafter._head, "read", counted)
     monkeypatch.setattr(drafter, "_step_size", 8)
@@ -361,12 +364,12 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
 
 @ONE_OF_EACH
 def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEngine) -> None:
-    draws: list[Sequence[NextToken]] = []
+    draws: list[int] = []
     draw = Batch._draw_ahead
 
-    def recorded(batch: Batch, drawn: Sequence[NextToken]) -> Any:
-        draws.append(drawn)
-        return draw(batch, drawn)
+    def recorded(batch: Batch) -> Any:
+        draws.append(len(batch.sequences))
+        return draw(batch)
 
     lookups = SpeculationOptions(draft_model=False)
     answers = []
@@ -384,8 +387,8 @@ def test_requests_that_do_not_draft_with_the_head_look_ahead(engine: InferenceEn
 # The states of one text.
 
 
-def states(*values: int) -> RowStates:
-    return RowStates(mx.array([values], mx.float32)[..., None], 0, len(values))
+def states(*values: int) -> mx.array:
+    return mx.array(values, mx.float32)[:, None]
 
 
 def taken(unread: HiddenStates) -> list[int]:

@@ -15,25 +15,25 @@ from proxy_engine.generation.speculation import draft_length as draft_length_mod
 from proxy_engine.generation.speculation.draft_length import (
     FAST_CPU,
     SLOW_CPU,
-    AcceptanceRates,
-    PassCost,
     RowOutlook,
+    StepCosts,
     batch_lengths,
-    device_pass_cost,
+    device_base,
     draft_length,
     expected_tokens,
 )
-from proxy_engine.generation.speculation.step_costs import StepCosts
+from proxy_engine.generation.speculation.drafting import AcceptanceRate
 
 RATES = st.floats(0, 1)
-COSTS = st.builds(PassCost, st.floats(0, 100), per_draft_token=st.floats(0, 0.5))
+BASES = st.floats(0, 100)
+DRAFT_COSTS = st.floats(0, 0.5)
 ROWS = st.lists(
     st.builds(RowOutlook, RATES, st.integers(0, 16), st.integers(1, 6)), min_size=1, max_size=6
 )
 
 
-def speed(rate: float, length: int, cost: PassCost, pending: int = 1) -> float:
-    time = cost.of_pass(pending + length) + cost.of_draft(length)
+def speed(rate: float, length: int, base: float, pending: int, draft_cost: float) -> float:
+    time = (base + pending + length) / (base + 1) + length * draft_cost
     return (pending - 1 + expected_tokens(rate, length)) / time
 
 
@@ -44,19 +44,20 @@ def test_expected_tokens_are_a_geometric_sum(rate: float, drafted: int) -> None:
     )
 
 
-@given(RATES, COSTS, st.integers(0, 64), st.integers(1, 8))
+@given(RATES, BASES, st.integers(0, 64), st.integers(1, 8), DRAFT_COSTS)
 def test_draft_is_within_its_limit_and_never_slower_than_none(
-    rate: float, cost: PassCost, at_most: int, pending: int
+    rate: float, base: float, at_most: int, pending: int, draft_cost: float
 ) -> None:
-    length = draft_length(rate, cost, at_most, pending=pending)
+    length = draft_length(rate, base, at_most, pending=pending, draft_cost=draft_cost)
     assert 0 <= length <= at_most
-    assert speed(rate, length, cost, pending) >= speed(rate, 0, cost, pending) * (1 - 1e-9)
+    none = speed(rate, 0, base, pending, draft_cost)
+    assert speed(rate, length, base, pending, draft_cost) >= none * (1 - 1e-9)
 
 
-@given(RATES, RATES, COSTS, st.integers(0, 64))
-def test_length_grows_with_the_rate(one: float, other: float, cost: PassCost, at_most: int) -> None:
+@given(RATES, RATES, BASES, st.integers(0, 64))
+def test_length_grows_with_the_rate(one: float, other: float, base: float, at_most: int) -> None:
     low, high = sorted((one, other))
-    assert draft_length(low, cost, at_most) <= draft_length(high, cost, at_most)
+    assert draft_length(low, base, at_most) <= draft_length(high, base, at_most)
 
 
 @given(RATES, st.floats(0, 50), st.floats(0, 50), st.integers(0, 16))
@@ -64,47 +65,44 @@ def test_length_grows_as_tokens_become_cheaper(
     rate: float, one: float, other: float, at_most: int
 ) -> None:
     low, high = sorted((one, other))
-    assert draft_length(rate, PassCost(low), at_most) <= draft_length(rate, PassCost(high), at_most)
+    assert draft_length(rate, low, at_most) <= draft_length(rate, high, at_most)
 
 
 def test_drafts_never_pay_where_each_token_costs_a_pass() -> None:
     assert draft_length(0.9, SLOW_CPU, 16) == 0
-    assert draft_length(1, PassCost(0), 16) == 0
+    assert draft_length(1, 0.0, 16) == 0
 
 
-def log_speed(rows: list[RowOutlook], lengths: list[int], cost: PassCost) -> float:
+def log_speed(rows: list[RowOutlook], lengths: list[int], base: float) -> float:
     """The logarithm of the product of the rows' speeds; a pass is as wide as its longest draft."""
     drafting = zip(rows, lengths, strict=True)
     width = max([1] + [row.pending + length for row, length in drafting if length])
-    time = cost.of_pass(width * len(rows)) + max(map(cost.of_draft, lengths))
+    time = (base + width * len(rows)) / (base + 1)
     return sum(
         math.log((min(width, row.pending) - 1 + expected_tokens(row.rate, length)) / time)
         for row, length in zip(rows, lengths, strict=True)
     )
 
 
-@given(ROWS, COSTS)
-@example(
-    [RowOutlook(0.5, 1, 3), RowOutlook(0.25, 1, 1), RowOutlook(0.25, 1, 1)],
-    PassCost(15.0, per_draft_token=0.375),
-)
+@given(ROWS, BASES)
+@example([RowOutlook(0.5, 1, 3), RowOutlook(0.25, 1, 1), RowOutlook(0.25, 1, 1)], 15.0)
 def test_drafts_of_a_batch_are_within_their_limits_and_not_slower_than_none(
-    rows: list[RowOutlook], cost: PassCost
+    rows: list[RowOutlook], base: float
 ) -> None:
     assume(len(rows) > 1)
-    lengths = batch_lengths(rows, cost, pads=False)
+    lengths = batch_lengths(rows, base, pads=False)
     for row, length in zip(rows, lengths, strict=True):
         assert 0 <= length <= row.at_most
-    none = log_speed(rows, [0] * len(rows), cost)
-    assert log_speed(rows, lengths, cost) >= none - 1e-6
+    none = log_speed(rows, [0] * len(rows), base)
+    assert log_speed(rows, lengths, base) >= none - 1e-6
 
 
-@given(ROWS, COSTS)
+@given(ROWS, BASES)
 def test_rows_have_their_own_lengths_where_padding_is_free(
-    rows: list[RowOutlook], cost: PassCost
+    rows: list[RowOutlook], base: float
 ) -> None:
-    assert batch_lengths(rows, cost, pads=True) == [
-        draft_length(row.rate, cost, row.at_most, pending=row.pending) for row in rows
+    assert batch_lengths(rows, base, pads=True) == [
+        draft_length(row.rate, base, row.at_most, pending=row.pending) for row in rows
     ]
 
 
@@ -128,15 +126,14 @@ def test_recurrent_states_make_drafts_shorter(
 ) -> None:
     # On a CPU without a fast BLAS, no draft pays anyway.
     monkeypatch.setattr(draft_length_module, "has_fast_blas", lambda: True)
-    cost = StepCosts(make_prompt_cache(small_model(architecture))).cost
-    assert 0 < cost.base < device_pass_cost().base
-    assert draft_length(0.9, cost, 16) <= draft_length(0.9, device_pass_cost(), 16)
+    base = StepCosts(make_prompt_cache(small_model(architecture))).base
+    assert 0 < base < device_base()
+    assert draft_length(0.9, base, 16) <= draft_length(0.9, device_base(), 16)
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "gemma3_text", "llama4"])
 def test_caches_that_drop_tokens_leave_drafts_as_long(architecture: str) -> None:
-    cost = StepCosts(make_prompt_cache(small_model(architecture))).cost
-    assert cost == device_pass_cost()
+    assert StepCosts(make_prompt_cache(small_model(architecture))).base == device_base()
 
 
 # Measured costs.
@@ -156,20 +153,20 @@ def measured(base: float, per_token: float, widths: Sequence[int], steps: int = 
 def test_measured_cost_is_that_of_linear_steps(
     base: float, per_token: float, widths: list[int]
 ) -> None:
-    found = measured(base * per_token, per_token, widths).cost.base
+    found = measured(base * per_token, per_token, widths).base
     assert found == pytest.approx(base, rel=0.1, abs=0.1)
 
 
 def test_drafts_stop_where_steps_take_as_long_as_their_tokens() -> None:
     costs = measured(0, 0.001, [8], steps=8)
-    assert draft_length(0.9, costs.cost, 16) == 0
+    assert draft_length(0.9, costs.base, 16) == 0
 
 
 def test_drafts_are_tried_again_after_steps_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft_length_module, "has_fast_blas", lambda: True)
     costs = measured(0, 0.001, [8], steps=8)
     waited = 0
-    while not draft_length(0.9, costs.cost, 16):
+    while not draft_length(0.9, costs.base, 16):
         costs.record(1, 0.001, is_drafted=False)
         waited += 1
     assert 10 < waited < 1000
@@ -178,7 +175,7 @@ def test_drafts_are_tried_again_after_steps_without_them(monkeypatch: pytest.Mon
 def test_single_slow_step_does_not_end_drafts() -> None:
     costs = measured(0.012, 0.001, [8])
     costs.record(9, 5.0, is_drafted=True)
-    assert draft_length(0.9, costs.cost, 16) > 0
+    assert draft_length(0.9, costs.base, 16) > 0
 
 
 # Acceptance rates.
@@ -196,61 +193,50 @@ def simulate(judge: object, tokens: int) -> tuple[int, float]:
         tokens: Number of tokens to generate.
     """
     assert callable(judge)
-    rates = AcceptanceRates()
+    rate = AcceptanceRate()
     generated, drafts, cost = 0, 0, 0.0
     while generated < tokens:
-        length = draft_length(rates.rate("text", "lookup"), FAST_CPU, 16)
+        length = draft_length(rate.at(generated), FAST_CPU, 16)
         accepted = min(length, judge(generated)) if length else 0
         if length:
             drafts += 1
-            cost += FAST_CPU.of_pass(1 + length) - 1
-            rates.record("text", "lookup", length, accepted)
-        rates.advance(accepted + 1)
+            cost += length / (FAST_CPU + 1)
+            rate.record(length, accepted, generated)
         generated += accepted + 1
     return drafts, cost
 
 
 @given(Drafts)
 def test_rates_are_probabilities(drafts: list[tuple[int, int]]) -> None:
-    rates = AcceptanceRates()
+    rate, generated = AcceptanceRate(), 0
     for drafted, accepted in drafts:
-        rates.record("text", "lookup", drafted, accepted)
-        rates.advance(accepted + 1)
-        assert 0 <= rates.rate("text", "lookup") < 1
-
-
-@given(Drafts)
-def test_parts_and_drafters_have_their_own_rates(drafts: list[tuple[int, int]]) -> None:
-    rates = AcceptanceRates()
-    first = rates.rate("text", "lookup")
-    for drafted, accepted in drafts:
-        rates.record("text", "lookup", drafted, accepted)
-    assert rates.rate("structured", "lookup") == first
-    assert rates.rate("text", "draft_model") == first
+        rate.record(drafted, accepted, generated)
+        generated += accepted + 1
+        assert 0 <= rate.at(generated) < 1
 
 
 @given(Drafts, st.integers(2, 16))
 def test_accepted_draft_raises_the_rate_and_a_refused_one_lowers_it(
     drafts: list[tuple[int, int]], length: int
 ) -> None:
-    good, bad = AcceptanceRates(), AcceptanceRates()
+    good, bad, generated = AcceptanceRate(), AcceptanceRate(), 0
     for drafted, accepted in drafts:
-        for rates in (good, bad):
-            rates.record("text", "lookup", drafted, accepted)
-            rates.advance(accepted + 1)
-    good.record("text", "lookup", length, length)
-    bad.record("text", "lookup", length, 0)
-    assert bad.rate("text", "lookup") < good.rate("text", "lookup")
+        for rate in (good, bad):
+            rate.record(drafted, accepted, generated)
+        generated += accepted + 1
+    good.record(length, length, generated)
+    bad.record(length, 0, generated)
+    assert bad.at(generated) < good.at(generated)
 
 
 def test_good_drafter_is_used_at_once_and_reaches_long_drafts_soon() -> None:
-    rates = AcceptanceRates()
-    lengths = []
+    rate = AcceptanceRate()
+    lengths: list[int] = []
     for _ in range(4):
-        length = draft_length(rates.rate("text", "lookup"), FAST_CPU, 16)
+        generated = sum(lengths)
+        length = draft_length(rate.at(generated), FAST_CPU, 16)
         lengths.append(length)
-        rates.record("text", "lookup", length, length)
-        rates.advance(length + 1)
+        rate.record(length, length, generated)
     assert lengths[0] >= 4
     assert lengths == sorted(lengths)
     assert lengths[2] == 16
@@ -285,19 +271,18 @@ def test_drafter_with_half_of_its_drafts_right_keeps_long_drafts() -> None:
 
 @given(st.integers(0, 3))
 def test_single_accepted_token_ends_the_pauses(accepted_after: int) -> None:
-    rates = AcceptanceRates()
+    rate = AcceptanceRate()
     for _ in range(3 + accepted_after):
-        rates.record("text", "lookup", 4, 0)
-    assert rates.rate("text", "lookup") == 0
-    rates.advance(2000)
-    assert rates.rate("text", "lookup") > 0
-    rates.record("text", "lookup", 4, 1)
-    rates.record("text", "lookup", 4, 0)
-    assert rates.rate("text", "lookup") > 0
+        rate.record(4, 0, 0)
+    assert rate.at(0) == 0
+    assert rate.at(2000) > 0
+    rate.record(4, 1, 2000)
+    rate.record(4, 0, 2000)
+    assert rate.at(2000) > 0
 
 
 def test_empty_drafts_do_not_count() -> None:
-    rates = AcceptanceRates()
-    first = rates.rate("text", "lookup")
-    rates.record("text", "lookup", 0, 0)
-    assert rates.rate("text", "lookup") == first
+    rate = AcceptanceRate()
+    first = rate.at(0)
+    rate.record(0, 0, 0)
+    assert rate.at(0) == first

@@ -21,7 +21,8 @@ from proxy_engine import (
     PartOptions,
     ReasoningOptions,
 )
-from proxy_engine.generation import step
+from proxy_engine.generation import GeneratedSequence, step
+from proxy_engine.generation.sampling import NextToken
 from proxy_engine.generation.speculation import drafting
 from state_machines import MaxTokensTooSmallError, RegexStateMachine
 from state_machines.completion import Guard
@@ -170,15 +171,16 @@ def test_run_without_speculation_asks_no_drafter(engine: InferenceEngine) -> Non
 def test_error_behind_a_proposed_token_fails_the_request(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sample = step.Step._sample
+    sample = GeneratedSequence.sample
 
-    def broken(self: Any, token: Any, *arguments: Any) -> None:
-        if token is not self.sampled[0]:
+    def broken(self: GeneratedSequence, *arguments: Any) -> NextToken:
+        # Behind tokens of a draft, these are an argument.
+        if len(arguments) == 3:
             raise LookupError("broken")
-        sample(self, token, *arguments)
+        return sample(self, *arguments)
 
     compared = Comparison(engine, "hello", max_tokens=20)
-    monkeypatch.setattr(step.Step, "_sample", broken)
+    monkeypatch.setattr(GeneratedSequence, "sample", broken)
     with pytest.raises(LookupError):
         compared.run("right")
 

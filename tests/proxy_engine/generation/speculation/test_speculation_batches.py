@@ -20,6 +20,7 @@ from architectures import (
     small_model,
 )
 from cached_models import random_llama
+from engine_parts import prepared
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from speculation_checks import Comparison, babbling_model, outcome
 
@@ -39,10 +40,7 @@ def test_rows_of_a_padded_batch_share_the_passes_of_their_drafts(
     ):
         arguments: dict[str, Any] = {"max_tokens": 24, "temperature": 1.0, "seed": 1}
         plain = [engine.generate(one, **arguments, speculation="off") for one in prompts]
-        ids = [
-            list(engine._core.preparation.request(one, None, {}).prompt.token_ids)
-            for one in prompts
-        ]
+        ids = [list(prepared(engine, one).prompt.token_ids) for one in prompts]
 
         def make(prompt_ids: Sequence[int]) -> list[Replay]:
             place = ids.index(list(prompt_ids))

@@ -25,7 +25,7 @@ from ..answers.reader import AnswerReader
 from ..answers.values import captured_texts, checked_calls, composed_value
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError, ToolArgumentsError
-from ..generation import GeneratedSequence, Token
+from ..generation import GeneratedSequence, Prefill, Token
 from ..results.confidence import open_pointer
 from ..results.events import PromptProgress, TokenGenerated
 from ..results.generation import FinishReason, GenerationResult
@@ -34,11 +34,11 @@ from .request import Job
 from .retries import reason_of
 
 
-class Sample:
+class RunningRequest:
     """A request while it runs. To be used by one thread at a time.
 
-    Tokens are collected. Their text is read at once if the request is watched, and otherwise by
-    the thread that waits for the result, so that the model thread does not wait for it.
+    The text of its tokens is read at once if the request is watched, and otherwise by the thread
+    that waits for the result, so that the model thread does not wait for it.
 
     Args:
         job: The request.
@@ -50,11 +50,10 @@ class Sample:
         job: The request with its receivers.
         request: The request.
         sequence: Its text.
-        tokens: The tokens so far, to which the model thread adds.
-        error: The sequence failed with this error.
-        mask_job: Computes its slow masks.
+        prefill: Its prompt, while it is processed.
         parked: Its cache, and the end of the computation of a slow mask, for which it has left the
-            batch; ``None``: it is in the batch.
+            batch.
+        mask_job: Computes its slow masks.
         cached_tokens: Tokens of the prompt whose KV cache was reused.
         has_reported: Whether a token has been reported.
         reads_tokens: Whether tokens are read as they are generated.
@@ -67,8 +66,7 @@ class Sample:
         self.job = job
         self.request = request
         self.sequence = sequence
-        self.tokens: list[Token] = []
-        self.error: Exception | None = None
+        self.prefill: Prefill | None = None
         self.mask_job: CompileJob | None = None
         self.parked: tuple[list[Any], Future[None]] | None = None
         self.cached_tokens = 0
@@ -88,18 +86,13 @@ class Sample:
         # Bytes that each token wrote, for the tokens that are read.
         self._lengths: list[int] = []
 
-    @property
-    def is_done(self) -> bool:
-        """Whether it needs no further pass."""
-        return self.error is not None or self.sequence.finished
-
     def report_progress(self, processed: int) -> None:
         """Report how many tokens of the prompt have been processed."""
         self.job.emit(PromptProgress(processed=processed, total=len(self.request.prompt.token_ids)))
 
     def report(self) -> None:
-        """Report new ``tokens``; emit their events if the request is watched."""
-        if self.tokens and not self.has_reported:
+        """Report new tokens; emit their events if the request is watched."""
+        if self.sequence.output and not self.has_reported:
             self.has_reported = True
             self.report_progress(len(self.request.prompt.token_ids))
         if self.request.watches:
@@ -110,7 +103,7 @@ class Sample:
     def end(self) -> None:
         """Record the end of generation; read the last tokens if the request is watched."""
         self.sequence.timings.end()
-        if self.error is None and self.request.watches:
+        if self.request.watches:
             self._read_to_end()
 
     def _read_to_end(self) -> None:
@@ -124,7 +117,7 @@ class Sample:
         may_end = matcher is None or isinstance(part, Text) or matcher.is_accepting
         if self._finish_reason() != "cancelled" and not may_end:
             raise OutputValidationError(
-                f"the output is not complete after {len(self.tokens)} tokens",
+                f"the output is not complete after {len(self.sequence.output)} tokens",
                 text="".join(part.text for part in self._reader.parts),
             )
 
@@ -135,12 +128,10 @@ class Sample:
         reason ``cancelled``.
 
         Raises:
-            Exception: The error of the sequence.
             OutputValidationError: The answer is not complete, or a validator rejects it.
         """
-        if self.error is not None:
-            raise self.error
-        request, reader, sequence, tokens = self.request, self._reader, self.sequence, self.tokens
+        request, reader, sequence = self.request, self._reader, self.sequence
+        tokens = sequence.output
         if not request.watches:
             self._read_to_end()
         response, finish_reason = request.answer.response, self._finish_reason()
@@ -179,7 +170,7 @@ class Sample:
         )
 
     def _finish_reason(self) -> FinishReason:
-        if not self.tokens or self.tokens[-1].finish_reason is None:
+        if not self.sequence.output or self.sequence.output[-1].finish_reason is None:
             return "cancelled"
         if self.sequence.constraint.is_limited:
             return "length"
@@ -244,19 +235,17 @@ class Sample:
 
     def _attempt_usage(self) -> Usage:
         request, sequence, prompt = self.request, self.sequence, self.request.prompt
-        timings, drafting = sequence.timings, sequence.drafting
+        timings, drafting, output = sequence.timings, sequence.drafting, sequence.output
         drafts = {}
         if drafting is not None:
             for source, drafted in drafting.drafted.items():
                 drafts[source] = DraftUsage(drafted, drafting.accepted[source])
         return Usage(
             prompt_tokens=len(prompt.token_ids),
-            completion_tokens=len(self.tokens),
+            completion_tokens=len(output),
             cached_tokens=self.cached_tokens,
-            reasoning_tokens=sum(
-                getattr(token.part, "name", "") == REASONING for token in self.tokens
-            ),
-            forced_tokens=[token.is_forced for token in self.tokens].count(True),
+            reasoning_tokens=[getattr(token.part, "name", "") for token in output].count(REASONING),
+            forced_tokens=[token.is_forced for token in output].count(True),
             prompt_seconds=timings.prompt,
             completion_seconds=timings.completion,
             mask_seconds=timings.of("mask", "advance"),
@@ -277,13 +266,17 @@ class Sample:
     def _read(self, *, is_last: bool = False) -> None:
         """Read the tokens whose text has become certain; emit the events if there is a watcher."""
         start = len(self._lengths)
-        new, part, watches = self.tokens[start:], self.request.answer.part, self.request.watches
+        new, part, watches = (
+            self.sequence.output[start:],
+            self.request.answer.part,
+            self.request.watches,
+        )
         if watches:
             for index, token in enumerate(new, start):
                 self.job.emit(self._token_event(token))
                 if token.logprob_vectors is not None:
                     # They are large, and the result of a stream does not have them.
-                    self.tokens[index] = token._replace(logprob_vectors=None)
+                    self.sequence.output[index] = token._replace(logprob_vectors=None)
         pieces, self._pieces = self._pieces, []
         if isinstance(self._matcher, RootMatcher):
             pieces += self._matcher.take_pieces(is_last=is_last)
