@@ -235,7 +235,7 @@ class _TextSearch:
             found = self._leaves.encoded(node)
             if found is not None:
                 return found
-            # It may be that its shortest text is too long.
+            # Its shortest text may be too long.
             return None if node.min_length > limit else (yield node.expansion, limit)
         if isinstance(node, Lazy):
             return (yield node.expansion, limit)

@@ -288,7 +288,7 @@ class UntilText(Node):
         if self.max_chars is not None:
             max_chars = min(max_chars, self.max_chars)
         while True:
-            # One more character may be needed in order that no other string is automaton.
+            # The text may need a character more, so that it ends with no other string.
             node = _until(self.automaton, self.wanted, self.state, self.min_chars, max_chars)
             if node is not EMPTY:
                 return node
