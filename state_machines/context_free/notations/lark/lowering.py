@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
 from state_machines.context_free.notations.lark.syntax import (
@@ -15,7 +15,7 @@ from state_machines.context_free.notations.lark.terminals import (
     TerminalCompiler,
     without_empty_text,
 )
-from state_machines.errors import GrammarError, GrammarSyntaxError, UnsupportedGrammarError
+from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.token_limits import LimitedRule
@@ -28,6 +28,7 @@ from state_machines.syntax_tree import (
     Reference,
     Repeat,
     Rule,
+    RuleOptions,
     Series,
     SourcePosition,
     String,
@@ -37,6 +38,8 @@ from state_machines.syntax_tree import (
 
 NOTHING = Series(())
 """The empty text."""
+
+_PLAIN = RuleOptions()
 
 
 def lower(definitions: Definitions, temperature: float | None = None) -> LexicalGrammar:
@@ -50,37 +53,38 @@ def lower(definitions: Definitions, temperature: float | None = None) -> Lexical
         GrammarError: A terminal is not defined or refers to itself, or an item stands where it has
             no meaning.
     """
-    table = _TerminalTable()
-    scope = _Scope(definitions, table, "", temperature)
-    rules = scope.rules()
+    tables = _Tables()
+    scope = _Scope(definitions, tables, "", temperature)
+    scope.read_rules()
     return LexicalGrammar(
-        rules,
-        tuple(table.numbers),
+        tables.rules,
+        tuple(tables.terminals),
         scope.ignored,
         "start",
         ignores_first=definitions.ignores_first,
         ignores_once=definitions.ignores_once,
-        owners=tuple(table.owners),
-        token_sets=tuple(table.token_sets),
-        limited_rules=tuple(table.limited_rules),
+        owners=tuple(tables.owners),
+        token_sets=tuple(tables.token_sets),
+        limited_rules=tuple(tables.limited_rules),
     )
 
 
-class _TerminalTable:
-    """The terminals of a grammar and of those nested in it.
+@dataclass(slots=True, eq=False)
+class _Tables:
+    """What :class:`LexicalGrammar` has, of a grammar and of those nested in it.
 
-    Equal languages with equal properties are one terminal.
+    Terminals have their numbers. Equal languages with equal properties are one terminal.
     """
 
-    def __init__(self) -> None:
-        self.numbers: dict[TerminalLanguage, int] = {}
-        self.owners: dict[StateMachine, None] = {}
-        self.token_sets: dict[NamedTokens, None] = {}
-        self.limited_rules: list[LimitedRule] = []
+    rules: dict[str, Rule] = field(default_factory=dict)
+    terminals: dict[TerminalLanguage, int] = field(default_factory=dict)
+    owners: dict[StateMachine, None] = field(default_factory=dict)
+    token_sets: dict[NamedTokens, None] = field(default_factory=dict)
+    limited_rules: list[LimitedRule] = field(default_factory=list)
 
-    def expression(self, terminal: TerminalLanguage) -> Terminal:
+    def lexeme(self, terminal: TerminalLanguage) -> Terminal:
         """Return one lexeme of a terminal."""
-        return Terminal(self.numbers.setdefault(terminal, len(self.numbers)))
+        return Terminal(self.terminals.setdefault(terminal, len(self.terminals)))
 
 
 class _Scope:
@@ -88,95 +92,62 @@ class _Scope:
 
     Args:
         definitions: The definitions of names.
-        table: The terminals of all grammars.
+        tables: The rules and terminals of all grammars.
         prefix: What precedes the names of rules, to keep nested grammars apart.
         temperature: The sampling temperature of rules that do not have one of their own.
     """
 
     def __init__(
-        self,
-        definitions: Definitions,
-        table: _TerminalTable,
-        prefix: str,
-        temperature: float | None,
+        self, definitions: Definitions, tables: _Tables, prefix: str, temperature: float | None
     ) -> None:
         self._definitions = definitions
-        self._table = table
+        self._tables = tables
         self._prefix = prefix
         self._compiler = TerminalCompiler(definitions.terminals)
-        self._lexemes: dict[tuple[Expression, float | None], Expression] = {}
-        """The lexemes without a limit on tokens, by terminal and temperature."""
-        self._has_stops = any(rule.options.is_stop for rule in definitions.rules.values())
-        self._inner: dict[str, Rule] = {}
-        """The rules of nested grammars."""
+        self._lexemes: dict[tuple[Expression, RuleOptions, float | None], Expression] = {}
+        """Lexemes by terminal, options and temperature."""
+        self._stops = {
+            name: rule.options.ending
+            for name, rule in definitions.rules.items()
+            if rule.options.is_stop
+        }
         self._rule = ""
         self._inherited_temperature = temperature
         self._temperature: float | None = None
         """That of the rule, once rules are read: ignored text has none."""
-        self.ignored = frozenset(
-            number
-            for body in definitions.ignored
-            for number in self._numbers(body, (1, 1), "%ignore")
-        )
+        ignored = (self._lexeme("%ignore", body, (1, 1)) for body in definitions.ignored)
+        parts = (part for each in ignored for part in walk(each))
+        self.ignored = frozenset(part.number for part in parts if isinstance(part, Terminal))
 
-    def rules(self) -> dict[str, Rule]:
-        """Return the rules of this grammar and of those nested in it."""
-        found: dict[str, Rule] = {}
-        for definition in self._definitions.rules.values():
-            self._rule = definition.name
-            own = definition.options.temperature
+    def read_rules(self) -> None:
+        """Enter the rules of this grammar, and of those nested in it, in the tables."""
+        rules = {self._prefix + rule.name: rule for rule in self._definitions.rules.values()}
+        # Rules of nested grammars come last.
+        self._tables.rules |= rules
+        for name, rule in rules.items():
+            self._rule = rule.name
+            own = rule.options.temperature
             self._temperature = self._inherited_temperature if own is None else own
-            name = self._prefix + definition.name
-            found[name] = replace(definition, name=name, body=self._body(definition))
-        return found | self._inner
+            self._tables.rules[name] = replace(rule, name=name, body=self._body(rule))
 
-    def _body(self, definition: Rule) -> Expression:
-        options = definition.options
+    def _body(self, rule: Rule) -> Expression:
+        options, body, position = rule.options, rule.body, rule.position
         if options.max_tokens == 0:
             return NOTHING
-        if options.is_lazy:
-            return self._lazy_body(definition)
         is_limited = options.max_tokens is not None
-        if not is_limited and options.temperature is None:
-            return self.expression(definition.body)
-        if self._is_terminal(definition.body):
-            return self._lexeme(
-                definition.body, definition.position, definition.name, options.max_tokens
-            )
+        is_plain = not (options.is_lazy or is_limited or options.temperature is not None)
+        is_nested = isinstance(body, Inline) and isinstance(body.language, Definitions)
+        if not is_plain and (options.is_lazy or self._is_terminal(body)):
+            return self._lexeme(rule.name, body, position, options)
         if is_limited:
-            raise self._unsupported(
-                "max_tokens for a rule that is no terminal",
-                definition.position,
-                "Give it to rules of one regular expression, string or terminal each",
-            )
-        match definition.body:
-            case Inline(language=Definitions()):
-                return self.expression(definition.body)
-        raise self._unsupported(
-            "the temperature of a rule that is neither a terminal nor a nested grammar",
-            definition.position,
-            "Give it to rules of one regular expression, string, terminal or %lark each",
-        )
-
-    def _lazy_body(self, definition: Rule) -> Expression:
-        position, name, options = definition.position, definition.name, definition.options
-        language = self._compiler.language(definition.body, position, name)
-        ending = before_ending = None
-        if options.ending is not None:
-            before_ending = language
-            ending = self._compiler.language(options.ending, position, name)
-            language = concatenation(language, ending)
-        if language.nullable:
-            return NOTHING  # The shortest match.
-        terminal = TerminalLanguage(
-            name,
-            self._limited(language, options.max_tokens, position),
-            is_lazy=True,
-            ending=ending,
-            before_ending=before_ending,
-            temperature=self._temperature,
-        )
-        return self._table.expression(terminal)
+            what = "max_tokens for a rule that is no terminal"
+            hint = "Give it to rules of one regular expression, string or terminal each"
+            raise UnsupportedGrammarError.at(position, what, self._rule, hint)
+        if not (is_plain or is_nested):
+            what = "the temperature of a rule that is neither a terminal nor a nested grammar"
+            hint = "Give it to rules of one regular expression, string, terminal or %lark each"
+            raise UnsupportedGrammarError.at(position, what, self._rule, hint)
+        return self.expression(body)
 
     def _is_terminal(self, expression: Expression) -> bool:
         """Return whether an expression can be one lexeme."""
@@ -188,107 +159,96 @@ class _Scope:
         )
 
     def _lexeme(
-        self,
-        expression: Expression,
-        position: SourcePosition,
-        name: str,
-        max_tokens: int | None = None,
+        self, name: str, body: Expression, position: SourcePosition, options: RuleOptions = _PLAIN
     ) -> Expression:
         """Return a lexeme of a terminal; it is optional if the terminal has the empty text."""
-        key = expression, self._temperature
-        found = self._lexemes.get(key) if max_tokens is None else None
-        if found is None:
-            language = self._compiler.language(expression, position, self._rule)
-            found = NOTHING
-            if language is not EPSILON:
-                found = self._terminal(name, self._limited(language, max_tokens, position))
-                found = Repeat(found, 0, 1) if language.nullable else found
-            if max_tokens is None:
-                self._lexemes[key] = found
-        return found
+        key = body, options, self._temperature
+        known = self._lexemes.get(key)
+        if known is None:
+            known = self._lexemes[key] = self._new_lexeme(name, body, position, options)
+        return known
 
-    def _terminal(self, name: str, language: Node) -> Expression:
-        terminal = TerminalLanguage(name, language, temperature=self._temperature)
-        return self._table.expression(terminal)
-
-    def _limited(self, language: Node, max_tokens: int | None, position: SourcePosition) -> Node:
-        """Return the texts of a rule but the empty one, in a limited number of tokens."""
+    def _new_lexeme(
+        self, name: str, body: Expression, position: SourcePosition, options: RuleOptions
+    ) -> Expression:
+        language = self._compiler.language(body, position, self._rule)
+        before = ending = None
+        if options.ending is not None:
+            before, ending = language, self._compiler.language(options.ending, position, name)
+            language = concatenation(before, ending)
+        # The shortest match of a lazy lexeme may be the empty text.
+        if language is EPSILON or (options.is_lazy and language.nullable):
+            return NOTHING
         texts = without_empty_text(language)
-        if max_tokens is None:
-            return texts
-        rule = LimitedRule(self._rule, position, texts, max_tokens)
-        # A rule with the empty text can do without tokens, so its other texts are not checked.
-        checked = replace(rule, body=language) if language.nullable else rule
-        self._table.limited_rules.append(checked)
-        return rule.language
-
-    def _numbers(self, body: Expression, position: SourcePosition, name: str) -> list[int]:
-        match self._lexeme(body, position, name):
-            case Terminal(number=number) | Repeat(body=Terminal(number=number)):
-                return [number]
-        return []
+        if options.max_tokens is not None:
+            rule = LimitedRule(self._rule, position, texts, options.max_tokens)
+            texts = rule.language
+            # A rule with the empty text can do without tokens, so its other texts are not checked.
+            checked = replace(rule, body=language) if language.nullable else rule
+            self._tables.limited_rules.append(checked)
+        terminal = TerminalLanguage(
+            name, texts, options.is_lazy, False, ending, before, self._temperature
+        )
+        lexeme = self._tables.lexeme(terminal)
+        return Repeat(lexeme, 0, 1) if language.nullable else lexeme
 
     def expression(self, expression: Expression) -> Expression:
         """Return an expression of a rule, over terminals and rules."""
         match expression:
             case Inline(language=StateMachine() as machine, position=position):
                 if self._temperature is not None:
-                    raise self._unsupported(
-                        "the temperature of a %json",
-                        position,
-                        "Give the temperature of the request, or of a part of the answer",
-                    )
+                    what = "the temperature of a %json"
+                    hint = "Give the temperature of the request, or of a part of the answer"
+                    raise UnsupportedGrammarError.at(position, what, self._rule, hint)
                 return self._inner_text(machine, machine.start, "%json")
             case Inline(language=Definitions() as definitions, position=position):
                 return self._nested(definitions, position)
             case Inline(source=source, position=position):
-                return self._lexeme(expression, position, source)
+                return self._lexeme(source, expression, position)
             case NotExpression(position=position):
-                return self._lexeme(expression, position, "~")
+                return self._lexeme("~", expression, position)
             case Reference(name=name, position=position):
                 if name in self._definitions.rules or name.lower() == name:
                     return Reference(self._prefix + name, position)
-                return self._lexeme(expression, position, name)
+                return self._lexeme(name, expression, position)
             case Series(parts=parts):
-                if self._has_stops:
-                    parts = self._without_repeated_stop(parts)
+                if self._stops:
+                    parts = tuple(map(self._behind, (NOTHING, *parts), parts))
                 return Series(tuple(map(self.expression, parts)))
             case Choice(branches=branches):
                 return Choice(tuple(map(self.expression, branches)))
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 return Repeat(self.expression(body), min_count, max_count)
             case AndExpression(position=position):
-                raise self._invalid(
-                    "an & outside of a terminal", position, "Define a terminal, in upper case"
-                )
+                what, hint = "an & outside of a terminal", "Define a terminal, in upper case"
+                raise GrammarSyntaxError.at(position, what, self._rule, hint)
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated, source=source):
-                self._table.token_sets[expression] = None
-                return self._terminal(source, token_set(names, ranges, is_negated=is_negated))
+                self._tables.token_sets[expression] = None
+                language = token_set(names, ranges, is_negated=is_negated)
+                terminal = TerminalLanguage(source, language, temperature=self._temperature)
+                return self._tables.lexeme(terminal)
         raise AssertionError(f"{expression!r} is no expression of a rule")
 
     def _inner_text(self, machine: StateMachine, language: Node, name: str) -> Terminal:
         """Return a text of another machine."""
-        self._table.owners[machine] = None
-        return self._table.expression(TerminalLanguage(name, language, is_nested=True))
+        self._tables.owners[machine] = None
+        return self._tables.lexeme(TerminalLanguage(name, language, is_nested=True))
 
-    def _without_repeated_stop(self, parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Drop a text behind a rule that stops at it: nothing is taken back, so it is there.
+    def _behind(self, before: Expression, part: Expression) -> Expression:
+        """Return a part without the text at which the rule before it stops.
 
-        Of a longer string that begins with the text, the rest is kept.
+        Nothing is taken back, so the text is there. Of a longer string that begins with it, the
+        rest is kept.
         """
-        kept: list[Expression] = []
-        ending: Expression | None = None
-        for part in parts:
-            if ending is not None:
-                rest = _after_stop(part, ending)
-                ending = None
-                if rest is not None:
-                    kept.append(rest)
-                    continue
-            kept.append(part)
-            rule = self._definitions.rules.get(part.name) if isinstance(part, Reference) else None
-            ending = rule.options.ending if rule is not None and rule.options.is_stop else None
-        return tuple(kept)
+        ending = self._stops.get(before.name) if isinstance(before, Reference) else None
+        match part, ending:
+            case (
+                Inline(language=String(text=text), position=position),
+                Inline(language=String(text=first)),
+            ) if text != first and text.startswith(first):
+                rest = text.removeprefix(first)
+                return Inline(String(rest), f'"{rest}"', position)
+        return NOTHING if part == ending else part
 
     def _nested(self, definitions: Definitions, position: SourcePosition) -> Expression:
         """Return a reference to a nested grammar's rule, or a terminal of its texts.
@@ -297,42 +257,19 @@ class _Scope:
         its texts may end wherever they are complete.
         """
         if "start" not in definitions.rules:
-            raise self._invalid("a nested grammar without the rule 'start'", position)
+            what = "a nested grammar without the rule 'start'"
+            raise GrammarSyntaxError.at(position, what, self._rule)
         prefix = f"{self._prefix}%lark {position[0]}:{position[1]} "
-        scope = _Scope(definitions, self._table, prefix, self._temperature)
+        scope = _Scope(definitions, self._tables, prefix, self._temperature)
         once = definitions.ignores_once, self._definitions.ignores_once
         if scope.ignored == self.ignored and (once[0] == once[1] or not scope.ignored):
-            self._inner |= scope.rules()
+            scope.read_rules()
             return Reference(f"{prefix}start", position)
         inner = lower(definitions, self._temperature)
         if any(rule.options.capture is not None for rule in inner.rules.values()):
-            raise self._unsupported(
-                "a capture in a nested grammar that ignores other text than the one around it",
-                position,
-                "Ignore the same text in both, or capture a rule around the nested grammar",
-            )
+            what = "a capture in a nested grammar that ignores other text than the one around it"
+            hint = "Ignore the same text in both, or capture a rule around the nested grammar"
+            raise UnsupportedGrammarError.at(position, what, self._rule, hint)
         machine = lexical_machine(inner, "start")
-        language = without_empty_text(machine.start)
-        found = self._inner_text(machine, language, "%lark")
+        found = self._inner_text(machine, without_empty_text(machine.start), "%lark")
         return Repeat(found, 0, 1) if machine.start.nullable else found
-
-    def _invalid(self, what: str, position: SourcePosition, hint: str = "") -> GrammarError:
-        return GrammarSyntaxError.at(position, what, self._rule, hint)
-
-    def _unsupported(self, what: str, position: SourcePosition, hint: str = "") -> GrammarError:
-        return UnsupportedGrammarError.at(position, what, self._rule, hint)
-
-
-def _after_stop(part: Expression, ending: Expression) -> Expression | None:
-    """Return what is left of a part that begins with the end of a rule before it, if it does."""
-    if part == ending:
-        return NOTHING
-    match part, ending:
-        case (
-            Inline(language=String(text=text), position=position),
-            Inline(language=String(text=first)),
-        ):
-            if text.startswith(first):
-                rest = text.removeprefix(first)
-                return Inline(String(rest), f'"{rest}"', position)
-    return None
