@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
-from state_machines.context_free.notations.lark.syntax import (
+from state_machines.context_free.lark.syntax import (
     AndExpression,
     Definitions,
     Inline,
     NotExpression,
 )
-from state_machines.context_free.notations.lark.terminals import (
+from state_machines.context_free.lark.terminals import (
     TerminalCompiler,
     without_empty_text,
 )
+from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation
-from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.rule_options import LimitedRule
 from state_machines.grammar.tokens import token_set
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
