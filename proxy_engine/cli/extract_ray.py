@@ -21,7 +21,7 @@ from .errors import CommandLineError
 from .extract_records import problems
 
 _SECONDS_BETWEEN_LINES = 30
-# They change how answers are computed, and not which ones.
+# Arguments that change the computation of answers, and not the answers.
 _OTHER_ARGUMENTS = ("batch_size", "cache", "draft_model", "num_draft_tokens")
 
 
@@ -97,7 +97,7 @@ def run_on_ray(
             num_gpus=options.num_gpus,
         )
         for done, one in enumerate(running, start=1):
-            counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
+            counts = counts.plus(one)
             advance(bool(one.failed), bool(one.cut_short))
             # Jobs of a cluster have no terminal.
             is_due = time.monotonic() - reported >= _SECONDS_BETWEEN_LINES

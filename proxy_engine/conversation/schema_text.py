@@ -160,7 +160,7 @@ class _OutlineWriter:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the outline is longer than allowed, and parts of it may be missing."""
+        """Whether the outline is longer than allowed, so that parts may be missing."""
         return self._left < 0
 
     def text(self) -> str:
@@ -265,7 +265,7 @@ class _OutlineWriter:
     def _descriptions(self, schema: Any, hops: int = 0) -> list[str]:
         """Return the descriptions of a value, its alternatives and its items.
 
-        Those of objects are written in the object, those of shared definitions behind the outline.
+        Descriptions of objects stand in the object, of shared definitions behind the outline.
         """
         if not isinstance(schema, Mapping) or hops > _MAX_HOPS:
             return []
@@ -365,7 +365,7 @@ def _listed(schema: Mapping[str, Any], keyword: str) -> list[Any]:
 
 
 def _is_tuple(schema: Mapping[str, Any], length: int) -> bool:
-    """Return whether an array has no items after the first ones, which have their own schemas."""
+    """Return whether an array has no items behind its ``prefixItems``."""
     most = schema.get("maxItems")
     is_bounded = isinstance(most, int | float) and most <= length
     return is_bounded or False in (schema.get("items"), schema.get("additionalItems"))

@@ -59,7 +59,7 @@ class ExtractionOptions(OptionModel):
     image: _Column | None = None
     """The field or column with an image."""
     instruction: Any = None
-    """The text that precedes that of a record in its prompt. Default: extract the properties of the
+    """The text that precedes a record's text in its prompt. Default: extract the properties of the
     schema."""
     prefix: str = ""
     """Text before the names of the result's columns, where the input has the same names."""
@@ -96,7 +96,7 @@ class ExtractionOptions(OptionModel):
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Return the options among keyword arguments, and those of the requests."""
+        """Divide keyword arguments into the extraction's options and the options of requests."""
         names = argument_names(cls)
         given = {name: value for name, value in arguments.items() if name in names}
         others = {name: value for name, value in arguments.items() if name not in names}

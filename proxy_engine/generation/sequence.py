@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol, cast
+from typing import cast
 
 import mlx.core as mx
 
 from samplers import Sampler
-from state_machines.budgets import step_budget
-from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
 from ..errors import InvalidOptionError
 from ..results.parts import ScoredChoice
 from .batch_rows import CachedText
-from .constraint import ADVANCE_STEPS, Constraint
+from .constraint import Constraint
 from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
-from .sampling import LazyLogprobs, NextToken, Proposal, masked_logits
+from .sampling import LazyLogprobs, NextToken, Proposal, ReportedLogprobs, masked_logits
 from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
+from .speculation.drafting import Drafting
+from .speculation.drafts import Draft
 from .timings import Timings
 from .tokens import TextEnd, Token
-
-
-class DraftCounts(Protocol):
-    """The drafted tokens of a sequence; see :class:`Drafting`.
-
-    Attributes:
-        drafted: Number of verified draft tokens, by source.
-        accepted: Number of accepted draft tokens, by source.
-    """
-
-    drafted: Counter[str]
-    accepted: Counter[str]
-
-    @property
-    def has_model(self) -> bool:
-        """Whether a draft model or head may draft."""
-
-    def may_use_model(self, sequence: GeneratedSequence) -> bool:
-        """Whether the draft model or head would draft now, by its acceptance rate and cost."""
-
-    def drop_model(self) -> None:
-        """Draft without the draft model or head from now on."""
 
 
 class Status(Enum):
@@ -75,6 +52,7 @@ class GeneratedSequence(CachedText):
         masks: Masks on the device, shared by the sequences of a model.
         choices: Tokenizes the options of finite choices, which are drawn from their exact
             distribution; ``None``: they are sampled token by token.
+        reports: Which log-probabilities are reported; ``None``: none.
         drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
         timings: Records times.
 
@@ -87,7 +65,10 @@ class GeneratedSequence(CachedText):
         logits: Logits of the next token, once all tokens are processed.
         sampled: The tokens that are sampled behind the last pass and not read: the next one, and
             those behind the tokens of a draft.
+        is_free: There is no grammar. The next token can be sampled before the tokens in front of it
+            are read: its logits and its sampler decide it alone.
         drawn_ahead: The next token, if it was drawn before the tokens in front of it were read.
+        draft: The draft whose pass is dispatched and not verified; ``None``: there is none.
         scored_choices: The finite choices that were drawn so far.
         inexact_choice_tokens: Tokens of finite choices that could not be scored.
         choices: Tokenizes the options of finite choices, if they are drawn exactly.
@@ -104,7 +85,8 @@ class GeneratedSequence(CachedText):
         *,
         masks: DeviceMasks,
         choices: FastForward | None = None,
-        drafting: DraftCounts | None = None,
+        reports: ReportedLogprobs | None = None,
+        drafting: Drafting | None = None,
         timings: Timings | None = None,
     ) -> None:
         super().__init__(list(prompt_ids))
@@ -115,9 +97,12 @@ class GeneratedSequence(CachedText):
         self.logits: NextLogits | None = None
         self.sampled: list[NextToken] = []
         self.drawn_ahead: NextToken | None = None
+        self.draft: Draft | None = None
         self.constraint = constraint
+        self.is_free = not constraint.has_grammar
         self.samplers = samplers
         self.masks = masks
+        self.reports = reports
         self.drafting = drafting
         self.timings = timings or Timings()
         self.scored_choices: list[ScoredChoice] = []
@@ -146,7 +131,7 @@ class GeneratedSequence(CachedText):
     def is_at_limit(self) -> bool:
         """Whether the next token is certainly the last one."""
         constraint = self.constraint
-        return constraint.generated + 1 >= constraint.options.max_tokens
+        return constraint.generated + 1 >= constraint.max_tokens
 
     @property
     def is_ready(self) -> bool:
@@ -156,14 +141,6 @@ class GeneratedSequence(CachedText):
             and self.logits is not None
             and self.status is Status.RUNNING
         )
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the next token can be sampled before the tokens in front of it are read.
-
-        Its logits and its sampler decide it alone: there is no grammar.
-        """
-        return not self.constraint.has_grammar
 
     def fail(self, error: Exception) -> None:
         """End with an error. Other sequences are not affected."""
@@ -180,18 +157,18 @@ class GeneratedSequence(CachedText):
             raise AssertionError("a sequence without pending tokens has logits")
         return self.logits
 
-    def prepare(self, *, exact: bool = False, unread: int = 0) -> None:
+    def prepare(self, constraint: Constraint | None = None, *, unread: int = 0) -> None:
         """Compute the mask of the next token, and choose its sampler.
 
         Args:
-            exact: Allow only tokens that the constraint accepts.
+            constraint: The constraint behind tokens of a draft; ``None``: the sequence's own.
             unread: Tokens in front of it that are not appended yet, if the sequence is free.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        constraint = self.constraint
-        allowed = constraint.mask(self.next_logits.width, exact=exact, unread=unread)
+        constraint = constraint or self.constraint
+        allowed = constraint.mask(unread=unread)
         self.mask = None if allowed is None else self.masks.on_device(allowed)
         self.sampler = self.samplers.sampler(constraint)
 
@@ -201,52 +178,59 @@ class GeneratedSequence(CachedText):
 
         ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
         """
-        mask, sampler, options = self.mask, self.sampler, self.constraint.options
-        if mask is not None and mask.ids is not None:
-            return None
-        if options.logprobs is not None or options.confidence or options.logprob_vectors:
+        mask, sampler = self.mask, self.sampler
+        if self.reports is not None or (mask is not None and mask.ids is not None):
             return None
         return sampler.row_parameters if isinstance(sampler, Sampler) else None
 
-    def sample(self, logits: NextLogits, proposed: Proposal | None = None) -> NextToken:
+    def sample(
+        self,
+        logits: NextLogits,
+        proposed: Proposal | None = None,
+        tokens: Sequence[int] | None = None,
+    ) -> NextToken:
         """Sample the next token on the device, without waiting for it.
 
         Args:
             logits: Logits of the token.
             proposed: A proposed token. The sampled token equals it exactly if it is accepted.
+            tokens: The tokens before it, those of a draft included; ``None``: the sequence's.
         """
-        mask, options = self.mask, self.constraint.options
-        top = 0 if options.logprobs is None and options.confidence else options.logprobs
-        reports = top is not None or options.logprob_vectors
+        mask, reports = self.mask, self.reports
         # Before the token is sampled, so that it takes its logits from these.
-        every = logits.all() if reports else None
+        every = None if reports is None else logits.all()
         has_alternatives = mask is None or mask.count > 1
         token = NextToken(
-            logits, self._sampled(logits, proposed), has_alternatives=has_alternatives
+            logits,
+            self._sampled(logits, proposed, tokens or self.tokens),
+            has_alternatives=has_alternatives,
         )
-        if every is not None:
-            vectors = options.logprob_vectors
-            token.logprobs = LazyLogprobs.of(token.drawn, every, mask, top=top, vectors=vectors)
+        if every is not None and reports is not None:
+            token.logprobs = LazyLogprobs.of(token.drawn, every, mask, reports)
         return token
 
-    def _sampled(self, logits: NextLogits, proposed: Proposal | None) -> mx.array:
+    def _sampled(
+        self, logits: NextLogits, proposed: Proposal | None, tokens: Sequence[int]
+    ) -> mx.array:
         """Return a sampled token, shape (1,)."""
         sampler, mask, count = self.sampler, self.mask, self.prompt_tokens
         log_q = None if proposed is None else proposed.log_q
         few = None if mask is None or log_q is not None else mask.ids
         if few is not None and isinstance(sampler, Sampler):
             # Only the logits of the allowed tokens are computed.
-            token = sampler.sample_among(logits.of(few), self.tokens, few, prompt_tokens=count)
+            token = sampler.sample_among(logits.of(few), tokens, few, prompt_tokens=count)
             return token.reshape(1)
         masked, among = masked_logits(logits, mask)
         if proposed is None or log_q is None:
-            return sampler(masked, self.tokens, among, prompt_tokens=count).reshape(1)
+            return sampler(masked, tokens, among, prompt_tokens=count).reshape(1)
         return self._plain_sampler.verify(
-            masked, self.tokens, proposed.token_id, log_q, among, prompt_tokens=count
+            masked, tokens, proposed.token_id, log_q, among, prompt_tokens=count
         ).reshape(1)
 
-    def draw_draft(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
-        """Draw the next token for a draft, from the logits of a draft model.
+    def draw_draft(
+        self, logits: NextLogits, key: mx.array, tokens: Sequence[int]
+    ) -> tuple[mx.array, mx.array | None]:
+        """Draw the next token of a draft, from the logits of a draft model.
 
         With a seed, the token is drawn with the random key that :meth:`sample` would use, and
         takes it.
@@ -254,6 +238,7 @@ class GeneratedSequence(CachedText):
         Args:
             logits: Logits of the token.
             key: The random key of a token without a seed.
+            tokens: The tokens before it.
 
         Returns:
             The lazy token, shape (1,), and ``log_q`` of :class:`Proposal`.
@@ -261,11 +246,9 @@ class GeneratedSequence(CachedText):
         sampler = self._plain_sampler
         parameters = sampler.parameters
         if parameters.temperature == 0 or parameters.seed is not None:
-            return self._sampled(logits, None), None
+            return self._sampled(logits, None, tokens), None
         masked, among = masked_logits(logits, self.mask)
-        log_q = sampler.log_distribution(
-            masked, self.tokens, among, prompt_tokens=self.prompt_tokens
-        )
+        log_q = sampler.log_distribution(masked, tokens, among, prompt_tokens=self.prompt_tokens)
         return mx.random.categorical(log_q, key=key).reshape(1), log_q
 
     @property
@@ -303,24 +286,19 @@ class GeneratedSequence(CachedText):
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
-        constraint, has_alternatives = self.constraint, sampled.has_alternatives
-        part = constraint.part
-        if not constraint.has_grammar:
-            end = self._take(sampled.token_id, has_alternatives=True)
-        else:
-            with step_budget(ADVANCE_STEPS):
-                end = self._take(sampled.token_id, has_alternatives=has_alternatives)
-        lazy, options = sampled.logprobs, constraint.options
-        if lazy is None:
+        part, has_alternatives = self.constraint.part, sampled.has_alternatives
+        end = self._take(sampled.token_id, has_alternatives=has_alternatives)
+        lazy, reports = sampled.logprobs, self.reports
+        if lazy is None or reports is None:
             return Token(sampled.token_id, end, part=part)
         logprobs, own = lazy.read(), None
-        if options.confidence and logprobs is not None and has_alternatives:
+        if reports.confidence and logprobs is not None and has_alternatives:
             own = logprobs.chosen.after_mask
         return Token(
             sampled.token_id,
             end,
             part=part,
-            logprobs=None if options.logprobs is None else logprobs,
+            logprobs=None if reports.logprobs is None else logprobs,
             logprob_vectors=lazy.read_vectors(),
             log_probability=own,
         )
@@ -357,7 +335,16 @@ class GeneratedSequence(CachedText):
         """Whether such a choice comes next, and its logits are there."""
         return self.is_ready and self.has_choice
 
-    # Copies.
+    # Drafts.
+
+    def begin_draft(self) -> Draft:
+        """Return an empty draft behind the tokens."""
+        return Draft(
+            self.tokens,
+            self.constraint,
+            self.next_logits.width,
+            ends_before_choice=self.choices is not None,
+        )
 
     @property
     def random_state(self) -> RandomState:
@@ -367,45 +354,6 @@ class GeneratedSequence(CachedText):
     @random_state.setter
     def random_state(self, state: RandomState) -> None:
         self._own_samplers.random_state = state
-
-    def after_proposed(self, token_id: int) -> tuple[GeneratedSequence, tuple[int, ...]] | None:
-        """Return a copy behind a proposed token, and the forced tokens that follow it.
-
-        The copy shares the samplers, and so their random keys. It is to be sampled from, and not
-        to be continued.
-
-        Returns:
-            ``None`` if the token ends the sequence or is refused.
-        """
-        ends = self.constraint.options.end_token_ids
-        if token_id in ends or not self.constraint.is_usable(token_id, self.next_logits.width):
-            return None
-        twin = self._copy(self.constraint.draft())
-        # The limits of a token are set before its mask is computed.
-        twin.constraint.begin_token()
-        if not twin.constraint.accepts(token_id):
-            return None
-        try:
-            with step_budget(ADVANCE_STEPS):
-                twin._take(token_id, has_alternatives=True)
-            appended = twin.advance_forced()
-        except (GrammarBudgetError, TokenRejectedError):
-            return None
-        return twin, tuple(token.token_id for token in appended if token.finish_reason != "stop")
-
-    def draft_state(self) -> GeneratedSequence:
-        """Return a copy from which a token of a draft is drawn, while the sequence stays as it is.
-
-        Its mask is computed again for verification.
-        """
-        return self._copy(self.constraint.copy())
-
-    def _copy(self, constraint: Constraint) -> GeneratedSequence:
-        twin = GeneratedSequence.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.constraint = constraint
-        twin.tokens = list(self.tokens)
-        return twin
 
     @property
     def _own_samplers(self) -> SequenceSamplers:

@@ -23,8 +23,8 @@ from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
 from . import sampling
-from .constraint import SlowMaskError
 from .fast_forward import MASK_STEPS
+from .restrictions import SlowMaskError
 from .sampling import NextToken
 from .sequence import GeneratedSequence, Status
 from .speculation.drafts import Draft
@@ -55,11 +55,16 @@ def perform(
 
 
 def prepare(sequence: GeneratedSequence) -> None:
-    """Compute the mask of the next token.
+    """Compute the mask of the next token, unless the token is drawn already.
 
     Raises:
         SlowMaskError: It takes too long.
     """
+    ahead, sequence.drawn_ahead = sequence.drawn_ahead, None
+    if ahead is not None:
+        sequence.sampled = [ahead]
+        return
+    sequence.sampled = []
     if sequence.is_free:
         # Nothing is computed that would be worth measuring.
         sequence.prepare()
@@ -69,16 +74,22 @@ def prepare(sequence: GeneratedSequence) -> None:
     sequence.timings.add("mask", started, time.perf_counter())
 
 
-def sample_all(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
-    """Sample the next tokens of sequences without drafts; of equal samplers, all at once.
+def sample(sequence: GeneratedSequence) -> None:
+    """Sample the next token."""
+    started = time.perf_counter()
+    sequence.sampled = [sequence.sample(sequence.next_logits)]
+    sequence.timings.add("sample", started, time.perf_counter())
+
+
+def sample_rows(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
+    """Sample the next tokens of sequences with equal samplers all at once.
 
     Returns:
-        The sequences that have not failed.
+        The other sequences.
     """
     groups: dict[object, list[GeneratedSequence]] = {}
     for sequence in sequences:
-        kind = sequence.row_parameters if len(sequences) > 1 else None
-        groups.setdefault(kind, []).append(sequence)
+        groups.setdefault(sequence.row_parameters, []).append(sequence)
     alone = groups.pop(None, [])
     for group in groups.values():
         if len(group) == 1:
@@ -90,8 +101,7 @@ def sample_all(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence
         ended = time.perf_counter()
         for sequence in group:
             sequence.timings.add("sample", started, ended)
-    perform(alone, _sample)
-    return [sequence for sequence in sequences if sequence.error is None]
+    return alone
 
 
 def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
@@ -103,14 +113,8 @@ def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
     )
 
 
-def _sample(sequence: GeneratedSequence) -> None:
-    started = time.perf_counter()
-    sequence.sampled = [sequence.sample(sequence.next_logits)]
-    sequence.timings.add("sample", started, time.perf_counter())
-
-
-def sample_draft(draft: Draft) -> None:
-    """Sample all positions of a draft whose pass is dispatched.
+def sample_draft(sequence: GeneratedSequence) -> None:
+    """Sample all positions of a draft whose pass is dispatched, if the sequence has one.
 
     The first position is that behind the pending tokens. Positions are sampled in order, so random
     keys are used as without a draft; those of positions that are not reached are given back.
@@ -118,7 +122,10 @@ def sample_draft(draft: Draft) -> None:
     Raises:
         Exception: Sampling fails at any position.
     """
-    sequence, proposals, started = draft.sequence, draft.proposals, time.perf_counter()
+    draft, started = sequence.draft, time.perf_counter()
+    if draft is None:
+        return
+    proposals = draft.proposals
     draft.random_states = [sequence.random_state]
     sequence.sampled = [sequence.sample(sequence.next_logits, proposals[0])]
     draft.random_states.append(sequence.random_state)
@@ -126,20 +133,20 @@ def sample_draft(draft: Draft) -> None:
     # them, are left out: they are sampled once the sequence has reached them.
     with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
         for step, logits, proposed in zip(draft.steps, draft.logits, proposals[1:], strict=False):
-            step.state.prepare()
-            sequence.sampled.append(step.state.sample(logits, proposed))
+            sequence.prepare(step.constraint)
+            sequence.sampled.append(sequence.sample(logits, proposed, draft.text_behind(step)))
             draft.random_states.append(sequence.random_state)
     sequence.timings.add("sample", started, time.perf_counter())
 
 
-def commit(sequence: GeneratedSequence, draft: Draft | None = None) -> None:
+def commit(sequence: GeneratedSequence) -> None:
     """Take the accepted tokens of a draft, the sampled one behind them, and forced tokens.
 
     They are added to ``sequence.output``.
 
     Args:
-        sequence: A sequence whose ``sampled`` tokens are read.
-        draft: Its draft. The number of accepted and verified tokens is set.
+        sequence: A sequence whose ``sampled`` tokens are read. The number of accepted and verified
+            tokens of its draft is set.
 
     Raises:
         GrammarBudgetError: The state after a token exceeds the step budget.
@@ -147,33 +154,34 @@ def commit(sequence: GeneratedSequence, draft: Draft | None = None) -> None:
         SlowMaskError: The sampled token is not accepted, and the mask of the others takes too long.
     """
     sequence.check(sequence.sampled[0])
+    draft = sequence.draft
     if sequence.is_free and draft is None:
         sequence.output.append(sequence.advance(sequence.sampled[0]))
         return
-    _redraw_refused(sequence, draft)
+    _redraw_refused(sequence)
     started = time.perf_counter()
     tokens = [sequence.advance(sequence.sampled[0])]
     tokens += sequence.advance_forced()
     if draft is not None:
-        _advance_over(draft, tokens)
+        _advance_over(sequence, draft, tokens)
     sequence.output += tokens
     sequence.timings.add("advance", started, time.perf_counter())
 
 
-def _redraw_refused(sequence: GeneratedSequence, draft: Draft | None) -> None:
+def _redraw_refused(sequence: GeneratedSequence) -> None:
     """Sample the first position again if the sequence does not accept its token.
 
     The text could not be completed within the limit after it. The second mask may have a token that
     the sequence refuses as well, where the search for its completion gives up earlier than that for
     the mask. Then the completion plan has the token.
     """
-    constraint, refused = sequence.constraint, sequence.sampled[0]
+    constraint, draft, refused = sequence.constraint, sequence.draft, sequence.sampled[0]
     if constraint.accepts(refused.token_id):
         return
     constraint.refuse(refused.token_id)
     if draft is not None:
         sequence.random_state = draft.random_states[1]
-    token = _sampled_at_once(sequence, refused, exact=True)
+    token = _sampled_at_once(sequence, refused)
     sequence.check(token)
     if not constraint.accepts(token.token_id):
         constraint.follow_plan()
@@ -183,22 +191,19 @@ def _redraw_refused(sequence: GeneratedSequence, draft: Draft | None) -> None:
         draft.random_states[1:] = [sequence.random_state]
 
 
-def _sampled_at_once(
-    sequence: GeneratedSequence, refused: NextToken, *, exact: bool = False
-) -> NextToken:
+def _sampled_at_once(sequence: GeneratedSequence, refused: NextToken) -> NextToken:
     """Sample a token in place of a refused one, and read it."""
-    sequence.prepare(exact=exact)
+    sequence.prepare()
     token = sequence.sample(refused.logits)
     NextToken.read([token])
     return token
 
 
-def _advance_over(draft: Draft, tokens: list[Token]) -> None:
+def _advance_over(sequence: GeneratedSequence, draft: Draft, tokens: list[Token]) -> None:
     """Advance over the accepted tokens of a draft. ``tokens`` begins with the first one."""
-    sequence, states = draft.sequence, draft.random_states
-    sampled = sequence.sampled
+    sampled, states = sequence.sampled, draft.random_states
     proposed = 0
-    while _is_accepted(draft):
+    while _is_accepted(sequence, draft):
         draft.accepted += 1
         tokens[proposed] = tokens[proposed]._replace(is_drafted=True)
         proposed = len(tokens)
@@ -217,15 +222,15 @@ def _advance_over(draft: Draft, tokens: list[Token]) -> None:
     draft.judged = min(len(sampled), len(draft.steps))
 
 
-def _is_accepted(draft: Draft) -> bool:
+def _is_accepted(sequence: GeneratedSequence, draft: Draft) -> bool:
     """Whether the token of the current position is the proposed one, and all before it."""
-    sequence, number = draft.sequence, draft.accepted
+    number = draft.accepted
     if number == len(draft.steps):
         return False
     if sequence.sampled[number].token_id != draft.steps[number].token_id:
         return False
     # The forced tokens behind it have to be those of the draft, too, but for an end token.
     pending = sequence.pending
-    length = draft.positions[number] + 1
+    length = draft.steps[number].end
     is_whole = len(pending) == length or sequence.finished
     return is_whole and pending[:length] == draft.tokens[:length]

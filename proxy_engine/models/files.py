@@ -221,7 +221,7 @@ def _weights_problem(directory: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def _missing_shards(names: Iterable[str]) -> set[str]:
-    """Return the shards that the names of others, such as ``model-00001-of-00002``, imply."""
+    """Return the shards whose existence is implied by a name such as ``model-00001-of-00002``."""
     expected = set[str]()
     for shard in filter(None, map(_SHARD.fullmatch, names)):
         stem, _, count = shard.groups()
@@ -273,7 +273,7 @@ def num_layers(model: Module, config: Mapping[str, Any]) -> int | None:
 
 def hidden_size(config: Mapping[str, Any]) -> int | None:
     """Return the width of the hidden states; ``None`` if the configuration does not state it."""
-    # Beside the configuration of the text model, the same key can be that of an image encoder.
+    # Beside the configuration of the text model, the same key can belong to an image encoder.
     return _stated(_WIDTH_KEYS, [*_text_parts(config), config])
 
 

@@ -151,7 +151,7 @@ class LoadedModel:
 
     @property
     def is_multimodal(self) -> bool:
-        """Whether the configuration is that of a model which reads media."""
+        """Whether the configuration describes a model that reads media."""
         return self.processor is not None or is_multimodal(self.config)
 
     def media_error(self) -> EngineError:
@@ -278,7 +278,7 @@ def _load(
         lazy=options.lazy,
     )
     if parts.speech is not None:
-        # Its tokenizer is not that of the files alone.
+        # Its tokenizer differs from the tokenizer in the files.
         return replace(loaded, directory=None, speech=parts.speech)
     _check_end_token(loaded, options)
     return loaded
@@ -326,7 +326,7 @@ def evaluate_weights(model: Module, name: str) -> None:
         ModelFormatError: The arrays cannot be evaluated.
     """
     try:
-        # One by one: arrays that others are computed from are freed on the way.
+        # Separately: an array is freed once the arrays that need it are computed.
         for array in _arrays(model):
             mx.eval(array)
             mx.clear_cache()

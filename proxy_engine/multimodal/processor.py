@@ -174,7 +174,7 @@ class MultimodalProcessor:
         if bos_id is None or not is_doubled or not text.startswith(bos) or text.startswith(bos * 2):
             return arrays
         if any("bound" in name or "position" in name for name in arrays):
-            # They refer to tokens by number.
+            # These arrays refer to tokens by number.
             return arrays
         return {
             name: value[:, 1:] if getattr(value, "shape", None) == ids.shape else value
@@ -195,7 +195,7 @@ class MultimodalProcessor:
         return [_Placed(kind, *placed) for placed in zip(split, digests, strict=True)]
 
     def _count_alone(self, kind: MediaKind, medium: Any) -> int:
-        """Return the number of placeholder tokens of a medium that is the only one of a prompt.
+        """Return the number of placeholder tokens of the only medium of a prompt.
 
         -1 if the chat template writes no such prompt.
         """

@@ -35,7 +35,7 @@ ANY_NAME = "*"
 """The alias that makes every unknown name a name of the default model."""
 
 _MAX_NAME_CHARACTERS = 1000
-"""The length of names that are not those of models. Every chunk of an answer repeats the name."""
+"""The length of unknown names, which ``ANY_NAME`` allows. Every chunk of an answer repeats it."""
 
 FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]
 """Names, sizes and modification times of files."""
@@ -130,7 +130,7 @@ class KnownModel:
 
 
 class ModelRegistry:
-    """Finds models: the default one, those in directories, and those in the Hugging Face cache.
+    """Finds models: the default model, and models in directories and in the Hugging Face cache.
 
     Every call lists the directories again, since models and adapters come and go.
 
@@ -181,7 +181,7 @@ class ModelRegistry:
         return [model for model in self._known() if model.problem is None]
 
     def find(self, name: str | None, transcribes: bool = False) -> KnownModel | None:
-        """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
+        """Return the model of that name, even with a ``problem``; ``None`` if it is not known.
 
         Args:
             name: A full name, or the default model's path. ``None`` or empty, an alias, or
@@ -200,9 +200,9 @@ class ModelRegistry:
         return exact
 
     def find_draft(self, name: str) -> KnownModel | None:
-        """Return the draft model of that name: that of the default model, or any known model.
+        """Return the draft model of that name: the default model's, or any known model.
 
-        ``DEFAULT_MODEL`` is a name of the former, and ``OWN`` that of the heads of any model.
+        ``DEFAULT_MODEL`` is the default model's draft model, and ``OWN`` the heads of any model.
         """
         if is_own(name):
             return KnownModel(OWN, OWN)
@@ -335,7 +335,7 @@ def _adapter_inside(parent: Path, path: Path) -> Path | None:
         directory = path.resolve()
         is_adapter = (directory / CONFIGURATION).is_file()
     except (OSError, RuntimeError):
-        # It cannot be read, or is a loop of symbolic links.
+        # The directory cannot be read, or is a loop of symbolic links.
         return None
     return directory if is_adapter and directory.is_relative_to(parent) else None
 
@@ -343,7 +343,7 @@ def _adapter_inside(parent: Path, path: Path) -> Path | None:
 def _snapshots(hub_cache: Path) -> Iterator[tuple[str, Path]]:
     """Yield the repo id and a snapshot of each model in the Hugging Face cache.
 
-    The snapshot is that of the main branch if it is present.
+    The snapshot of the main branch is preferred.
     """
     for repository in sorted(hub_cache.glob("models--*")):
         try:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..checks import short_repr
 from ..errors import PromptError
 from .errors import ApiError
-from .history import media_part, readable_arguments
+from .message_content import media_part, readable_arguments
 from .response_store import ConversationItem, ResponseStore
 
 ITEM_KEYS: Mapping[str, frozenset[str]] = {
@@ -96,7 +96,7 @@ def input_items(
 
 
 def is_known_item(item: Mapping[str, Any]) -> bool:
-    """Return whether a message says what an item says; others are left out."""
+    """Return whether an item is of a known type; items of other types are left out."""
     kind = item.get("type", "message")
     return not isinstance(kind, str) or kind in ITEM_KEYS or _kind_of_hosted(item) is not None
 
@@ -107,8 +107,8 @@ def defined_tools(
     """Return the definitions of tools in items.
 
     Returns:
-        Those before the first message of the conversation, which the prompt lists with the tools of
-        the request; and later ones, which messages describe.
+        The tools before the first message of the conversation, which the prompt lists with the
+        tools of the request; and later tools, which messages describe.
     """
     head = _head(items)
     return [*_definitions(items[:head])], [*_definitions(items[head:])]

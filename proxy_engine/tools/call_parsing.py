@@ -71,7 +71,7 @@ def parse_tool_calls(
             tokenizer of the model that wrote the text, whose format is detected.
         tools: The tools, in any form that ``resolve_tools`` accepts. ``None`` reads the calls of
             any tool and does not check their arguments. Values whose type depends on the schema
-            are read as those of properties that the schema does not list.
+            are read as values of properties that the schema does not list.
 
     Raises:
         InvalidToolError: A tool is invalid.
@@ -137,7 +137,7 @@ def _format(source: Any) -> ToolFormat:
 
 
 class _CallReader:
-    """Checks calls, and converts them to those of a message."""
+    """Checks calls, and converts them to the calls of a message."""
 
     def __init__(self, tool_format: ToolFormat, tools: Iterable[Any] | None) -> None:
         self.format = tool_format

@@ -28,8 +28,8 @@ def resolve_tools(source: Iterable[Any] | None) -> tuple[Tool, ...]:
     """Return the tools of a mixed list, in order; none for ``None``.
 
     Raises:
-        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is that of the
-        item.
+        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is its
+        position.
     """
     if source is None:
         return ()
@@ -176,7 +176,7 @@ def answered_arguments(conversation: Sequence[Interaction]) -> dict[str, list[Ma
 
 
 def _answers(result: Interaction, call: ToolCall) -> bool:
-    """Whether a result is that of a call. Clients write the id, the name, both or neither."""
+    """Whether a result belongs to a call. Clients write the id, the name, both or neither."""
     if result.tool_call_id is not None:
         return result.tool_call_id == call.id
     return result.name in (None, call.name)

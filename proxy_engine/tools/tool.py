@@ -27,7 +27,7 @@ from ..text_formats import TextFormat
 from ..validation import JsonValidator
 from .input_format import InputFormat, InputSyntax
 
-# 128 is the limit of the Model Context Protocol and of Anthropic; that of OpenAI is 64.
+# 128 is the limit of the Model Context Protocol and of Anthropic; OpenAI's is 64.
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 # Drafts in which `$ref` overrides the keywords beside it.
@@ -83,7 +83,7 @@ class Tool:
         description: str = "",
         function: Callable[[str], Any] | None = None,
     ) -> Tool:
-        r"""Return a custom tool: one that is called with a text, its input.
+        r"""Return a custom tool, which is called with a text, its input.
 
         The grammar is compiled by the first request with the tool.
 

@@ -1,4 +1,7 @@
-"""Raw texts: strings without quotes and escapes that parsers read as strings."""
+"""Raw texts: strings without quotes and escapes that parsers read as strings.
+
+In ``<parameter=city>Oslo</parameter>`` the value ``Oslo`` is raw; as JSON it would be ``"Oslo"``.
+"""
 
 from __future__ import annotations
 
@@ -193,7 +196,7 @@ class PlainMembers(MemberSyntax):
         return self._names.read(name)
 
     def _with_aliases(self, language: Node) -> Node:
-        """Return a language of names with aliases in place of the renamed ones."""
+        """Return a language of names in which aliases replace renamed properties."""
         aliases = self._names.aliases
         plain = without_words(language, (*aliases, *aliases.values()))
         written = (alias for name, alias in aliases.items() if contains_word(language, name))

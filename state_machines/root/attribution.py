@@ -1,9 +1,11 @@
 """Attribution of an output's bytes to the parts of the answer.
 
+After ``I see. <tool`` the last bytes may be text, or the beginning of the marker ``<tool_call>``.
+
 The output is followed along all its derivations in order of preference, as a matcher without
 backtracking follows its threads (Pike; see Cox, "Regular Expression Matching: the Virtual Machine
 Approach", 2009). A byte is attributed when all remaining threads agree on its part, so no
-attribution is ever revised. Where several threads remain at the end, the preferred one counts.
+attribution is ever revised. Where several threads remain at the end, the first thread counts.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class Attribution:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that the next byte may belong to, those preferred first."""
+        """The parts that the next byte may belong to, in order of preference."""
         return tuple(dict.fromkeys(thread.transition.part for thread in self.threads))
 
     def feed(self, text: bytes, spelling: bytes = b"") -> list[Piece]:
@@ -132,7 +134,7 @@ class Attribution:
         return twin
 
     def _replace_threads(self, moved: list[Derivation]) -> None:
-        """Replace the threads by moved ones, and by new threads where a moved one may end."""
+        """Move all threads, and add new threads where a moved thread may end."""
         self._accepted = None
         self.threads = []
         seen: set[tuple[Transition, Node]] = set()

@@ -72,7 +72,7 @@ class ArgumentStream:
         """Return the text that ends the last string, and the arguments behind it."""
         if len(self._closings) == 1:
             return next(iter(self._closings))
-        # It has the name of the property, as the text that begins the string has.
+        # The closing that names the same property as the text that begins the string.
         return max(
             self._closings, key=lambda each: max(map(self._text.rfind, self._closings[each]))
         )
@@ -84,7 +84,7 @@ class ArgumentStream:
         return more
 
     def _partial(self, values: dict[str, Any]) -> str:
-        """Return the JSON of members whose last one may be incomplete, as far as it is certain."""
+        """Return the certain beginning of an object's JSON; its last member may be incomplete."""
         *complete, last = values.items() if values else [("", None)]
         pieces = [f"{_json(name)}: {_json(value)}" for name, value in complete]
         name, value = last

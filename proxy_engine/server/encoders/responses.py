@@ -37,7 +37,7 @@ class ResponsesEncoder(BlocksEncoder):
         response: The response without output; the encoder adds to it.
         vocabulary: The model's vocabulary.
         options: The optional contents of the response.
-        on_finished: Called with the response when it is complete.
+        on_finished: Called with the response when it is complete, if it is to be stored.
         client_name: Returns the client's name of a tool, and its namespace.
     """
 
@@ -47,7 +47,7 @@ class ResponsesEncoder(BlocksEncoder):
         vocabulary: Vocabulary,
         options: EncoderOptions,
         *,
-        on_finished: Callable[[Fields], None],
+        on_finished: Callable[[Fields], None] | None,
         client_name: Callable[[str], tuple[str, str | None]] = lambda shown: (shown, None),
     ) -> None:
         super().__init__(vocabulary, options)
@@ -81,7 +81,7 @@ class ResponsesEncoder(BlocksEncoder):
         return self._response
 
     def _token(self, index: int, token: Fields) -> bytes:
-        # Not one of OpenAI's types; clients skip unknown ones.
+        # The type is not OpenAI's; clients skip unknown types.
         return self._event("proxy_engine.token", token=token)
 
     def _text_block(self, is_reasoning: bool) -> Fields:
@@ -174,7 +174,8 @@ class ResponsesEncoder(BlocksEncoder):
         extension = {**self._timings(result), **self._extension(result)}
         if extension:
             self._response["proxy_engine"] = extension
-        self._on_finished(self._response)
+        if self._on_finished is not None:
+            self._on_finished(self._response)
 
     def _part_event(self, type: str, **fields: Any) -> bytes:
         return self._item_event(type, content_index=0, **fields)

@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from ...conversation.messages import RawPrompt
+from ...conversation.messages import RawPrompt, template_messages
 from ...errors import InvalidToolError
 from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
-from ..encoders.encoder import Encoder, EncoderOptions
+from ...results.streams import AsyncEventStream
+from ...runtime.extras import is_installed
+from ...tools.tool import Tool
+from ..admission import Lease
+from ..encoders.encoder import EncoderOptions, Fields
 from ..errors import ApiError, PartName, conflict
 from ..generation_settings import merged_options
-from ..host import Lease
-from ..media_parts import check_urls, prompt_characters
-from ..models import ModelChoice
-from ..running import Generation, Running, Services, begin
+from ..message_content import check_urls, prompt_characters
+from ..models import KnownModel
+from ..running import AnswerEvents, Event, ServedRequest
 from ..schemas.sampling import SamplingFields, TextFields
 from ..settings import ServerSettings
 from ..tool_lists import ToolList
 
 T = TypeVar("T")
 
-MakeEncoder: TypeAlias = Callable[[Lease], Coroutine[Any, Any, Encoder]]
-"""Makes the encoder of an answer."""
-
 _JSON_BEGINS = ("{", "[")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRequest(ABC):
-    """A request of an endpoint, converted for the engine.
-
-    Attributes:
-        make_encoder: Makes the encoder, once the model is known.
-        is_streamed: Whether to stream the response.
-        names: The endpoint's names for the engine's parameters, where they differ. ``media`` is
-            that for a recording or an image.
-        part_name: The endpoint's names for content parts.
-        prompts: The prompts, for the log.
-    """
-
-    make_encoder: MakeEncoder
-    is_streamed: bool
-    names: Mapping[str, str]
-    part_name: PartName | None = None
-    prompts: Sequence[Any]
-
-    @abstractmethod
-    async def begin(self, services: Services) -> Running:
-        """Take slots and the model, and start.
-
-        Raises:
-            ApiError: The queue is full, or there is no such model, or it is unsuitable.
-            ProxyError: The engine refuses the request.
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,27 +36,56 @@ class GenerationRequest(ServedRequest):
     """A request for answers.
 
     Attributes:
-        model: The model.
-        generations: The answers to generate, with the server's options where it has none.
+        response_format: The engine's response format.
         tools: The tools of the request.
+        tool_choice: The choice among them, for the engine.
+        options: The options of each answer, with the server's options where it has none.
+        on_finished: Called with a response that is complete, by encoders that store it.
     """
 
-    model: ModelChoice
-    generations: Sequence[Generation]
+    response_format: Any
     tools: ToolList
+    tool_choice: Any
+    options: Sequence[OptionOverrides]
+    on_finished: Callable[[Fields], None] | None = None
 
-    async def begin(self, services: Services) -> Running:
-        """Start the answers, as :func:`proxy_engine.server.running.begin`."""
-        running, left_out = await self.without_refused_tools(
-            lambda generations: begin(generations, self.model, services)
-        )
-        running.left_out_tools = left_out
-        return running
+    def check_model(self, model: KnownModel) -> None:
+        """Raise ``PromptError`` for a prompt with media if the model reads text only.
+
+        Other models are checked once they are loaded: their processor knows the kinds they read.
+        """
+        # The error of a multimodal model that lacks its extra is another one.
+        if model.input_modalities != {"text"} or not is_installed("vision"):
+            return
+        for prompt, options in zip(self.prompts, self.options, strict=True):
+            if not isinstance(prompt, RawPrompt):
+                template_messages(prompt, (), options.get("media_in_history", "placeholder"))
+
+    async def start(self, lease: Lease) -> tuple[Sequence[AnswerEvents[Event]], Mapping[str, str]]:
+        """Start the answers, as ``ServedRequest.start``."""
+
+        async def started(tools: list[Tool] | None, choice: Any) -> Sequence[AnswerEvents[Event]]:
+            answers: list[AsyncEventStream[Any]] = []
+            async with AsyncExitStack() as stack:
+                for prompt, options in zip(self.prompts, self.options, strict=True):
+                    answer = await lease.engine.astream(
+                        prompt,
+                        response_format=self.response_format,
+                        tools=tools,
+                        tool_choice=choice,
+                        **options,
+                    )
+                    stack.push_async_callback(answer.aclose)
+                    answers.append(answer)
+                stack.pop_all()
+            return answers
+
+        return await self.without_refused_tools(started)
 
     async def without_refused_tools(
-        self, work: Callable[[Sequence[Generation]], Awaitable[T]]
+        self, work: Callable[[list[Tool] | None, Any], Awaitable[T]]
     ) -> tuple[T, dict[str, str]]:
-        """Work on the answers, without tools that the engine refuses.
+        """Do work with tools and a tool choice; again without tools that the engine refuses.
 
         Returns:
             The result of the work, and why tools are left out, by name.
@@ -93,16 +93,13 @@ class GenerationRequest(ServedRequest):
         Raises:
             InvalidToolError: No tool is left, or the tool choice names one that is left out.
         """
-        tools, generations = self.tools, self.generations
+        tools, choice = self.tools, self.tool_choice
         while True:
             try:
-                result = await work(generations)
+                result = await work(tools.tools or None, choice)
             except InvalidToolError as error:
                 tools = tools.without(error)
-                generations = [
-                    replace(each, tools=tools.tools, tool_choice=tools.choice)
-                    for each in generations
-                ]
+                choice = tools.choice
             else:
                 return result, {name: error.summary for name, error in tools.refused.items()}
 
@@ -110,7 +107,6 @@ class GenerationRequest(ServedRequest):
 def read_request(
     body: SamplingFields,
     prompts: Sequence[list[dict[str, Any]] | RawPrompt],
-    make_encoder: MakeEncoder,
     settings: ServerSettings,
     *,
     names: Mapping[str, str],
@@ -124,7 +120,6 @@ def read_request(
     Args:
         body: The body of the request.
         prompts: Conversations as chat completions have them, or raw prompts.
-        make_encoder: Makes the encoder, once the model is known.
         settings: The settings of the server.
         names: The endpoint's names for the engine's parameters, where they differ.
         options: Returns the options of the answer of a number.
@@ -163,28 +158,27 @@ def read_request(
             code="prompt_too_large",
             param=names.get("prompt", "prompt"),
         )
-    generations = []
+    asked = []
     for number in range(count):
-        prompt = prompts[number // choices]
-        defaults = settings.request_defaults(is_raw=isinstance(prompt, RawPrompt))
-        given = merged_options(options(number), defaults)
+        is_raw = isinstance(prompts[number // choices], RawPrompt)
+        given = merged_options(options(number), settings.request_defaults(is_raw=is_raw))
         if is_endless:
             length = given.get("max_tokens", GenerationOptions().max_tokens)
             given = {**given, "max_tokens": length, "min_tokens": length or MAX_COUNT}
-        generation = Generation(prompt, response_format, tools.tools or None, tools.choice, given)
-        generations.append(generation)
+        asked.append(given)
     names = {"response_format": field, **names}
     if isinstance(body, TextFields):
         names = {"max_tokens": body.limit_name, **names}
     return GenerationRequest(
-        make_encoder=make_encoder,
         is_streamed=body.is_streamed,
         names=names,
         part_name=part_name,
-        prompts=[one.prompt for one in generations],
+        prompts=[prompt for prompt in prompts for _ in range(choices)],
         model=body.model_choice,
-        generations=generations,
+        response_format=response_format,
         tools=tools,
+        tool_choice=tools.choice,
+        options=asked,
     )
 
 

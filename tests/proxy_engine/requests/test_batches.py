@@ -27,6 +27,7 @@ from proxy_engine import (
     GenerationResult,
     InferenceEngine,
     PromptError,
+    PromptProgress,
     TokenGenerated,
 )
 from proxy_engine.generation import Batch
@@ -256,6 +257,37 @@ def test_finished_request_is_reported_although_the_next_pass_fails(
     assert isinstance(outcomes[1], RuntimeError)
     monkeypatch.undo()
     assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+def test_failed_pass_does_not_fail_a_request_whose_prompt_is_processed(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = Batch.sample
+    progress: list[int] = []
+    failed: list[int] = []
+
+    def fails_once(self: Batch) -> None:
+        if len(progress) == 2 and not failed:
+            failed.append(len(self.sequences))
+            raise RuntimeError("the device is lost")
+        sample(self)
+
+    def emit(event: Event) -> None:
+        if isinstance(event, PromptProgress):
+            progress.append(event.processed)
+
+    monkeypatch.setattr(Batch, "sample", fails_once)
+    core = core_of(engine)
+    prompt = "a prompt of which no text is cached, since no other test has it"
+    options: Any = {"prefill_step_size": 16}
+    request = core.preparation.request(prompt, {"type": "boolean"}, options)
+    request.watches = True
+    in_pass = engine.stream("x", min_tokens=400, max_tokens=400)
+    next(in_pass)
+    assert isinstance(core.scheduler.submit(request, emit).result()().parsed, bool)
+    assert failed == [1]
+    with pytest.raises(RuntimeError, match="lost"):
+        in_pass.result()
 
 
 class Leaves(BaseModel):

@@ -7,7 +7,7 @@ import base64
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import httpx
@@ -39,6 +39,10 @@ class _Late:
     def __init__(self, stream: Any, seconds: float) -> None:
         self._stream, self._seconds = stream, seconds
         self.cancel, self.aclose = stream.cancel, stream.aclose
+
+    def __await__(self) -> Generator[Any, None, _Late]:
+        yield from self._stream.__await__()
+        return self
 
     def __aiter__(self) -> _Late:
         return self
@@ -492,7 +496,7 @@ def test_unreadable_arguments_of_an_earlier_call_are_kept(
     said = {"role": "assistant", "content": None, "tool_calls": [call]}
     result = {"role": "tool", "tool_call_id": "c", "content": "ok"}
     user = {"role": "user", "content": "Hi"}
-    with caplog.at_level(logging.WARNING, "proxy_engine.server.history"):
+    with caplog.at_level(logging.WARNING, "proxy_engine.server.message_content"):
         assert chat(agents, user, said, result, max_tokens=4).status_code == 200
         prompts = [engine.prompt]
         item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}

@@ -14,8 +14,8 @@ from fake_models import FakeEngine, host_of
 from proxy_engine import (
     ModelFormatError,
 )
+from proxy_engine.server.admission import Lease
 from proxy_engine.server.errors import ApiError
-from proxy_engine.server.host import Lease
 from proxy_engine.server.load_checks import MemoryGate
 from proxy_engine.server.model_host import ModelHost
 from proxy_engine.server.models import KnownModel, ModelChoice
@@ -164,6 +164,7 @@ async def test_engine_that_does_not_close_is_abandoned() -> None:
         lease.engine.close = lambda: ended.wait(10)  # type: ignore[assignment, method-assign]
     try:
         await asyncio.wait_for(host.close(patience=0.01), 5)
+        assert host.current is None
     finally:
         ended.set()
 
