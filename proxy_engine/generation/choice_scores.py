@@ -31,8 +31,8 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
 from .cache_layers import padded_tokens
-from .device_masks import DeviceMasks
 from .forward_pass import run_model
+from .sampling import DeviceMasks
 from .shared_prefix import Layers, prefix_caches, row_layers
 
 NEGLIGIBLE = 1e-6

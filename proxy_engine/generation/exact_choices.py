@@ -29,8 +29,8 @@ from ..results.parts import ScoredChoice, ScoredOption
 from .batch_rows import BatchRows
 from .choice_scores import Candidate, ChoiceScorer, ChoiceScores
 from .forward_pass import position_arguments
+from .sampling import Token
 from .sequence import GeneratedSequence
-from .tokens import Token
 
 _MASK_STEPS = 5_000
 """Step budget of the masks behind the options, about 25 ms."""
