@@ -1,4 +1,8 @@
-"""Long texts as overlapping pieces, and the answers to them merged by their quotes."""
+"""Long texts as overlapping pieces, and the answers to them merged by their quotes.
+
+An item that two pieces have in common has its quote at the same place in the text, and is kept
+once.
+"""
 
 from __future__ import annotations
 

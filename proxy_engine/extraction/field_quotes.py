@@ -1,9 +1,9 @@
 """Quotes of fields: in the output, a quote of the record's text follows each property.
 
 The schema of the output is the caller's schema, composed with a string behind each property.
-Items of lists have quotes too. An object in a list has one for each property. Any other item is
-written as an object of its value and its quote. References and the order of properties are
-unchanged.
+``{"total": 12}`` becomes ``{"total": 12, "total_quote": "EUR 12"}``. Items of lists have quotes,
+too: an object in a list has a quote for each property, and any other item is written as an object
+of its value and its quote. References and the order of properties are unchanged.
 """
 
 from __future__ import annotations

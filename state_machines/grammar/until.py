@@ -1,4 +1,4 @@
-"""Free text up to the first occurrence of one of several strings.
+"""Free text up to the first occurrence of any of several strings, such as ``</think>``.
 
 The automaton of Aho & Corasick ("Efficient string matching: an aid to bibliographic search", CACM
 1975) finds the strings, so a state is a vertex of their trie; bounds on the length are counters.
