@@ -306,7 +306,7 @@ class GeneratedSequence(CachedText):
     def advance_forced(self) -> list[Token]:
         """Take the tokens that need no sampling: forced text, and a forced end."""
         taken: list[Token] = []
-        if self.finished:
+        if self.status is Status.DONE:
             return taken
         for token_id in self.constraint.forced_tokens(self.tokens):
             part = self.constraint.part
