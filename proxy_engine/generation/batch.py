@@ -32,7 +32,7 @@ from mlx.nn.layers.base import Module
 
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
-from .exact_choices import ExactChoices
+from .exact_choices import draw_choice
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
@@ -97,7 +97,6 @@ class Batch:
         self._rows: BatchRows[GeneratedSequence] = BatchRows()
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
-        self._choices = ExactChoices(self._pass.model, self._rows)
         # The step: sampled sequences and tokens, and whether its pass has drafts or runs ahead.
         self._sampled: list[GeneratedSequence] = []
         self._drawn: list[NextToken] = []
@@ -341,7 +340,7 @@ class Batch:
 
     def _draw_choice(self, sequence: GeneratedSequence) -> None:
         if sequence.is_at_choice:
-            sequence.output += self._choices.draw(sequence)
+            sequence.output += draw_choice(sequence, self._rows, self._pass.model)
 
     def _token_counts(self, pending: Sequence[Sequence[int]]) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
