@@ -32,7 +32,7 @@ from state_machines.grammar.lazy import Deferred, Lazy, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.grammar.remembered import Remembered
-from state_machines.grammar.token_limits import TokenLimited
+from state_machines.grammar.rule_options import TokenLimited
 from state_machines.grammar.tokens import TokenNode
 from state_machines.limits import LIMITS
 from state_machines.masks.spelled_tokens import SpelledTokens
