@@ -1,6 +1,6 @@
 """The generation loop: sequences that share forward passes, each under its own mask.
 
-Reading order: ``tokens``, ``timings``, ``forward_pass`` and ``output_layer`` (logits on demand),
+Reading order: ``timings``, ``forward_pass`` and ``output_layer`` (logits on demand),
 ``restrictions``, ``limits``, ``constraint`` (what restricts a sequence), ``sequence_samplers``,
 ``sampling`` (the next token), ``batch_rows`` (a cache, and the texts that have rows in it),
 ``sequence`` (a text of the batch), ``prefill``, ``batch`` (the loop), ``generate_step`` (the loop
@@ -11,8 +11,6 @@ as a plain generator). Policies about tokens: ``step`` (sampled and drafted toke
 
 from .batch import Batch as Batch
 from .constraint import Constraint as Constraint
-from .device_masks import DeviceMasks as DeviceMasks
-from .device_masks import text_token_mask as text_token_mask
 from .fast_forward import FastForward as FastForward
 from .forward_pass import ForwardPass as ForwardPass
 from .limits import Deadline as Deadline
@@ -20,12 +18,15 @@ from .limits import MinTokens as MinTokens
 from .limits import PartLimits as PartLimits
 from .limits import RepetitionStop as RepetitionStop
 from .limits import end_token_ids as end_token_ids
+from .limits import text_token_mask as text_token_mask
 from .model_checks import ModelChecks as ModelChecks
 from .prefill import Prefill as Prefill
 from .restrictions import GuardedGrammar as GuardedGrammar
 from .restrictions import Restriction as Restriction
 from .restrictions import Script as Script
+from .sampling import DeviceMasks as DeviceMasks
 from .sampling import ReportedLogprobs as ReportedLogprobs
+from .sampling import Token as Token
 from .sequence import GeneratedSequence as GeneratedSequence
 from .sequence import Status as Status
 from .sequence_samplers import SamplingHooks as SamplingHooks
@@ -35,4 +36,3 @@ from .speculation.draft_length import StepCosts as StepCosts
 from .speculation.draft_model import ModelDrafter as ModelDrafter
 from .speculation.drafting import Drafting as Drafting
 from .timings import Timings as Timings
-from .tokens import Token as Token

@@ -33,7 +33,7 @@ from mlx.nn.layers.base import Module
 from ..runtime.device_memory import clear_cache
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
-from .exact_choices import ExactChoices
+from .exact_choices import draw_choice
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
@@ -97,7 +97,6 @@ class Batch:
         self._rows: BatchRows[GeneratedSequence] = BatchRows()
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
-        self._choices = ExactChoices(self._pass.model, self._rows)
         # The step: sampled sequences and tokens, and whether its pass has drafts or runs ahead.
         self._sampled: list[GeneratedSequence] = []
         self._drawn: list[NextToken] = []
@@ -169,18 +168,25 @@ class Batch:
     def sample(self) -> None:
         """Sample a token for every sequence that has logits, without waiting for it."""
         started = time.perf_counter()
-        sequences = self._rows.sequences
-        self._is_drafted = any(sequence.draft is not None for sequence in sequences)
-        choosing = [sequence for sequence in sequences if sequence.choices is not None]
-        if choosing:
-            perform(choosing, self._draw_choice)
-        prepared = perform([one for one in sequences if one.is_ready], prepare)
-        left = [one for one in prepared if not one.sampled and one.draft is None]
+        self._is_drafted = False
+        ready: list[GeneratedSequence] = []
+        left: list[GeneratedSequence] = []
+        for sequence in self._rows.sequences:
+            self._is_drafted |= sequence.draft is not None
+            if sequence.choices is not None:
+                perform((sequence,), self._draw_choice)
+            if sequence.is_ready:
+                ready.append(sequence)
+        for sequence in perform(ready, prepare):
+            if sequence.draft is not None:
+                perform((sequence,), sample_draft)
+            elif not sequence.sampled:
+                left.append(sequence)
         perform(sample_rows(left) if len(left) > 1 else left, sample)
-        if self._is_drafted:
-            perform(prepared, sample_draft)
-        self._sampled = [one for one in prepared if one.status is Status.RUNNING]
-        self._drawn = [token for one in self._sampled for token in one.sampled]
+        for sequence in ready:
+            if sequence.status is Status.RUNNING:
+                self._sampled.append(sequence)
+                self._drawn += sequence.sampled
         self._sampled_tokens = self._pass_tokens
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
@@ -257,7 +263,7 @@ class Batch:
             The drawn tokens, not evaluated; none if they cannot be drawn.
         """
         sequences = self._rows.sequences
-        if not all(sequence.is_free for sequence in sequences):
+        if not (sequences[0].is_free and all(sequence.is_free for sequence in sequences)):
             return []
         parameters = {sequence.row_parameters for sequence in sequences}
         if len(parameters) > 1 or None in parameters:
@@ -334,7 +340,7 @@ class Batch:
 
     def _draw_choice(self, sequence: GeneratedSequence) -> None:
         if sequence.is_at_choice:
-            sequence.output += self._choices.draw(sequence)
+            sequence.output += draw_choice(sequence, self._rows, self._pass.model)
 
     def _token_counts(self, pending: Sequence[Sequence[int]]) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.

@@ -7,12 +7,14 @@ import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from state_machines import Vocabulary
 from state_machines.repetition import RepetitionDetector
 from state_machines.root import Part, Text
 
-from .device_masks import DeviceMasks, Mask
 from .restrictions import Limit, Restriction, only
+from .sampling import DeviceMasks, Mask
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -189,3 +191,19 @@ def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[
     preferred = tokenizer.eos_token_id
     ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != preferred, token_id))
     return tuple(ends)
+
+
+def text_token_mask(vocabulary: Vocabulary) -> Mask | None:
+    """Return the mask of unconstrained text: text and end tokens.
+
+    Returns:
+        Bool, shape (vocabulary,); ``None`` if all tokens are allowed.
+    """
+    usable = np.array(
+        [
+            form is not None and not form.startswith(Vocabulary.SPECIAL_MARK)
+            for form in vocabulary.token_bytes
+        ]
+    )
+    usable[list(vocabulary.end_token_ids)] = True
+    return None if usable.all() else usable

@@ -30,8 +30,8 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.root import RootMatcher
 
-from .device_masks import Mask
 from .fast_forward import MASK_STEPS, FastForward, must_end
+from .sampling import Mask
 
 if TYPE_CHECKING:
     from .constraint import Constraint

@@ -25,10 +25,9 @@ from state_machines.errors import GrammarBudgetError
 from . import sampling
 from .fast_forward import MASK_STEPS
 from .restrictions import SlowMaskError
-from .sampling import NextToken
+from .sampling import NextToken, Token
 from .sequence import GeneratedSequence, Status
 from .speculation.drafts import Draft
-from .tokens import Token
 
 
 def perform(

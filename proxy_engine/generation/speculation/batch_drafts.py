@@ -68,7 +68,7 @@ class BatchDrafts:
         rows = 1 if self._pads else len(sequences)
         if not any(own.may_pay(one.constraint, rows) for one, own in drafting.items()):
             # A grammar may begin another part, whose drafts pay.
-            if all(sequence.is_free for sequence in sequences):
+            if not drafting or all(sequence.is_free for sequence in sequences):
                 self._rest = STEPS_BETWEEN_UPDATES
             return False
         outlooks = [

@@ -52,21 +52,13 @@ TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
         ["2024-01-01T00:00:00.5", "2024-01-01T00:00:00.500000", "2024-01-01", "2024-01-01T00:00"],
         ["2024-01-01T00:00:00.500001", "2024-01-01T00:00:01", "2024-01-02"],
     ),
-    (
-        {"language": "time", "tz": "aware"},
-        ["10:00Z", "10:00:00.5+01:00"],
-        ["10:00", "10:00:60Z", "24:00Z"],
-    ),
+    ({"language": "time", "tz": "aware"}, ["10:00Z", "10:00:00.5+01:00"], ["10:00", "10:00:60Z", "24:00Z"]),
     (
         {"language": "duration"},
         ["P1D", "PT1H30M", "P1Y2M3DT4H5M6S", "-PT1.5S", "+P1W", "PT0S", "P999999999D", "PT1.5H"],
         ["P", "PT", "P1DT", "P1000000000D", "1 day, 2:00:00", "PT1D", "p1d"],
     ),
-    (
-        {"language": "duration", "gt": 0},
-        ["PT1S", "P1Y2M3DT4H5M6S", "PT0.000001S"],
-        ["PT0S", "P0D", "-PT1S"],
-    ),
+    ({"language": "duration", "gt": 0}, ["PT1S", "P1Y2M3DT4H5M6S", "PT0.000001S"], ["PT0S", "P0D", "-PT1S"]),
     (
         {"language": "duration", "ge": 60, "le": 3600},
         ["PT1M", "PT60S", "PT1H", "PT60M", "PT59M59.5S", "PT0H5M"],
@@ -95,11 +87,7 @@ TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
         ["ab", " \u00a0ab\n"],
         ["a ", "  ", "a b", ""],
     ),
-    (
-        {"language": "text", "strip": True, "canonical": True},
-        ["", "a b", "\x1fa"],
-        [" a", "a\u3000"],
-    ),
+    ({"language": "text", "strip": True, "canonical": True}, ["", "a b", "\x1fa"], [" a", "a\u3000"]),
     (
         {"language": "text", "pattern": "(?x) ^ [[:alpha:]] \\d $ # a digit", "dialect": "rust"},
         ["a1", "Z٣"],
@@ -122,17 +110,9 @@ TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
         ["abc", "x"],
     ),
     ({"language": "bytes", "max_length": 2}, ["ab", "é", ""], ["abc", "éa", "€"]),
-    (
-        {"language": "bytes", "encoding": "base64"},
-        ["YQ==", "YQ", "+/+/", "-_-_", ""],
-        ["YR==", "a", "+_+/", "YQ==\n"],
-    ),
+    ({"language": "bytes", "encoding": "base64"}, ["YQ==", "YQ", "+/+/", "-_-_", ""], ["YR==", "a", "+_+/", "YQ==\n"]),
     ({"language": "bytes", "encoding": "hex"}, ["6a", "6A", ""], ["6", "0x", "6g"]),
-    (
-        {"language": "base64", "is_text": True},
-        ["YQ==", "w6k=", "8J+YgA==", ""],
-        ["/w==", "A===", "wAA=", "YQ"],
-    ),
+    ({"language": "base64", "is_text": True}, ["YQ==", "w6k=", "8J+YgA==", ""], ["/w==", "A===", "wAA=", "YQ"]),
     (
         {"language": "email"},
         ["jane.doe+x@sub.example.com", "a@a--b.co", "a@x.tests", "jürgen@bücher.de"],
@@ -182,7 +162,7 @@ TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [
         [r"^[a-f_-]{2,10}\d{3}$", "(?:a|b)*?", r"\(x\)"],
         ["(", "[", "a{2,1}", "[b-a]", "a**"],
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spec", "inside", "outside"), TABLE, ids=[str(row[0]) for row in TABLE])
