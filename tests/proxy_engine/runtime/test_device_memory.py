@@ -70,22 +70,14 @@ def test_limit_is_left_alone_in_processes_that_do_not_wire_memory(
     assert calls == []
 
 
-<<<<<<< HEAD:tests/proxy_engine/runtime/test_device_memory.py
-@pytest.mark.parametrize(("value", "is_unwired"), [("0", True), ("False", True), ("1", False)])
-def test_variable_leaves_memory_unwired(value: str, is_unwired: bool) -> None:
-    program = "from proxy_engine.runtime import device_memory as module; "
-    program += "print(module._unwired.is_set())"
-=======
 def test_variable_leaves_memory_unwired() -> None:
     program = """
-import importlib, os, sys
-from proxy_engine.generation import wired_memory as _
-module = sys.modules["proxy_engine.generation.wired_memory"]
+import importlib, os
+from proxy_engine.runtime import device_memory as module
 for value in ("0", "False", "1"):
     os.environ["PROXY_ENGINE_WIRED_MEMORY"] = value
     print(importlib.reload(module)._unwired.is_set())
 """
->>>>>>> main:tests/proxy_engine/generation/test_wired_memory.py
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
