@@ -36,6 +36,3 @@ from .speculation.draft_length import StepCosts as StepCosts
 from .speculation.draft_model import ModelDrafter as ModelDrafter
 from .speculation.drafting import Drafting as Drafting
 from .timings import Timings as Timings
-from .wired_memory import clear_cache as clear_cache
-from .wired_memory import model_bytes as model_bytes
-from .wired_memory import wired_memory as wired_memory
