@@ -142,7 +142,7 @@ def problems_from(facts: Iterable[Mapping[str, Any]], value: object) -> list[Pro
 
 
 def _alternatives(whats: Sequence[str]) -> str:
-    """Join the descriptions of a value's errors, one for each alternative of its type."""
+    """Join the descriptions of a value's errors; each alternative of its type has a description."""
     first, *others = dict.fromkeys(whats)
     # Most end with the value.
     value = first.rpartition(", not ")[2]
@@ -299,7 +299,7 @@ def argument_names(model: type[BaseModel]) -> tuple[str, ...]:
 def check_names(
     options: Mapping[str, Any], known: Collection[str], hints: Mapping[str, str] = _NO_HINTS
 ) -> None:
-    """Raise ``InvalidOptionError`` for a name that is not that of an option.
+    """Raise ``InvalidOptionError`` for a name that is no option.
 
     Args:
         options: The options by name.

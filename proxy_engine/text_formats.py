@@ -207,7 +207,7 @@ class Choice(TextFormat[str]):
 
 
 def grammar_format(text: Any) -> Lark | GBNF:
-    """Return the format of a grammar in one of the two notations.
+    """Return the format of a grammar in GBNF or Lark.
 
     Raises:
         InvalidResponseFormatError: The grammar is no string.

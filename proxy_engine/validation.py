@@ -54,7 +54,7 @@ class _GaveUpError(Exception):
 
 
 class _Decimal(Fraction):
-    """A number with a fraction, whose ``repr`` in errors is that of a float."""
+    """A number with a fraction; errors show it as a float."""
 
     def __repr__(self) -> str:
         return repr(float(self))

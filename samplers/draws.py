@@ -21,7 +21,7 @@ _MIN_COMPILED = 256
 
 
 class RandomKeys:
-    """A stream of random keys; the n-th one is a function of seed, stream and n.
+    """A stream of random keys; key n is a function of seed, stream and n.
 
     The generator of ``mx.random`` is a function of key and position (Salmon et al. 2011, "Parallel
     random numbers: as easy as 1, 2, 3"), so consecutive numbers are independent keys. Keys are
@@ -133,7 +133,7 @@ def residual_logits(log_p: mx.array, log_q: mx.array) -> mx.array:
 
 
 def verify_draft(log_p: mx.array, log_q: mx.array, is_drafted: mx.array, key: mx.array) -> mx.array:
-    """Accept a drafted token, or draw another one from the residual distribution.
+    """Accept a drafted token, or draw a token from the residual distribution.
 
     A token x is accepted with probability min(1, p(x) / q(x)), so that the result has the
     distribution p (Leviathan et al. 2023, "Fast inference from transformers via speculative

@@ -1,4 +1,4 @@
-"""Log-probabilities of the chosen token and of the most likely ones."""
+"""Log-probabilities of the chosen token and of the most likely tokens."""
 
 from __future__ import annotations
 

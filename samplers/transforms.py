@@ -1,4 +1,4 @@
-"""Functions from logits to logits: one for each sampling parameter, and their compositions.
+"""Functions from logits to logits: a function for each sampling parameter, and compositions.
 
 ``logits`` have shape (vocabulary,) or (1, vocabulary) and any float type; results have the same
 shape and type. ``-inf`` marks a token that cannot be selected; every function keeps it. Results

@@ -40,7 +40,7 @@ class Verdict(Enum):
 
     @staticmethod
     def any_of(verdicts: Iterable[Verdict]) -> Verdict:
-        """Return whether one of several verdicts is yes; those behind it are not computed."""
+        """Return whether any verdict is yes; stops at the first yes."""
         found = Verdict.NO
         for verdict in verdicts:
             if verdict is Verdict.YES:

@@ -192,6 +192,12 @@ class GrammarError(ProxyError, ValueError):
     rule: str = ""
     pointer: str | None = None
 
+    @classmethod
+    def at(cls, place: tuple[int, int], what: str, rule: str = "", hint: str = "") -> Self:
+        """Return the error at a line and a column."""
+        line, column = place
+        return cls(what, line=line, column=column, rule=rule, hint=hint)
+
     def _where(self) -> str:
         return f" (at line {self.line}, column {self.column} of the grammar)"
 

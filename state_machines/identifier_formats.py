@@ -61,7 +61,7 @@ full_match = partial(compile_pattern, search=False)
 
 
 def any_of(patterns: Iterable[str]) -> str:
-    """Return the regular expression of the texts that one of several matches."""
+    """Return the alternation of several regular expressions."""
     return f"(?:{'|'.join(patterns)})"
 
 

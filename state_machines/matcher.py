@@ -91,7 +91,7 @@ class Matcher:
 
     @property
     def temperature(self) -> float | None:
-        """The sampling temperature of the next token, if the grammar has one for it.
+        """The sampling temperature that the grammar sets for the next token, if any.
 
         It is that of the rule whose lexeme is being written, or may begin. ``None`` outside of such
         rules, and where rules with other temperatures or without one may come next as well.

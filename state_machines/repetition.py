@@ -149,7 +149,7 @@ class RepetitionDetector:
         return Completion.of(self._vocabulary).plan(rest, steps=LIMITS.token_plan_steps)
 
     def _end(self, rest: Node) -> None:
-        """Let the next token bring a value nearer to its end, given what remains of it."""
+        """Let the next token bring a value nearer to its end, given the rest of the value."""
         if rest is EMPTY or rest.nullable:
             # The value has ended: the text repeats no more.
             self._text = b""
@@ -179,7 +179,7 @@ def _repeated(state: Node, unit: bytes) -> _Repeated | None:
 
 
 def _repeated_items(rest: Node, last: Node, unit: bytes) -> _Repeated | None:
-    """Return the array whose items repeat, given what remains of it and of it behind the item."""
+    """Return the array whose items repeat, given its rest and its rest behind the repeated item."""
     states, has_free_text = [rest], False
     for byte in unit:
         states.append(states[-1].derivative(byte))

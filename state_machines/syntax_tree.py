@@ -173,12 +173,14 @@ class NamedTokens(Expression):
         ranges: First and last ids of ranges of tokens.
         is_negated: Whether the set is every token but these. End tokens are in no negated set.
         position: Where the set stands in the grammar.
+        source: How the grammar writes the set.
     """
 
     names: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
     is_negated: bool = False
     position: SourcePosition = field(compare=False, default=(1, 1))
+    source: str = field(compare=False, default="")
 
 
 @dataclass(unsafe_hash=True)

@@ -137,7 +137,7 @@ class ResponseFormat:
 
     @property
     def is_enumeration(self) -> bool:
-        """Whether the answer is one of a few values, as the format states them."""
+        """Whether the format lists the few values that the answer can have."""
         match self.machine:
             case ChoiceStateMachine():
                 return True

@@ -194,7 +194,7 @@ class CommandReader:
             raise _invalid_field(error, fields) from error
 
     def _message(self, given: Any) -> Any:
-        """Return a message without unknown fields, and without zero values of optional ones."""
+        """Return a message without unknown fields and without optional zero values."""
         if not isinstance(given, dict):
             return given
         self._report_ignored(f"messages[].{key}" for key in given if key not in _MESSAGE_KEYS)

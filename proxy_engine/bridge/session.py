@@ -98,7 +98,7 @@ _MAX_WAITING = 4096
 
 
 class _QueuedCommand:
-    """A command that waits or runs, or the error to answer in its place."""
+    """A command that waits or runs, or the error that answers it."""
 
     def __init__(self, name: str, command: Command | Exception) -> None:
         self.name = name

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shlex
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ..extraction.inputs import Content
+from ..extraction.inputs import RecordContent
 from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Extraction
 from ..extraction.outputs import OutputOptions
+from ..extraction.paths import STANDARD_INPUT, expanded, is_directory, is_stream
 from ..extraction.progress import is_terminal
 from ..extraction.records import RecordReader
 from ..extraction.rows import format_of, suffix_of
 from ..extraction.run import Run, check_requests, extraction_of
-from ..extraction.sources import (
-    STANDARD_INPUT,
-    beside,
-    expanded,
-    file_inputs,
-    input_format,
-    is_directory,
-    is_stream,
-    opened_inputs,
-)
+from ..extraction.sources import file_inputs, input_format, opened_inputs
 from ..runtime import process_runtime
 from ..runtime.extras import import_extra
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError
 from .extract_flags import add_arguments, engine_arguments, extraction_options, request_options
-from .extract_records import RecordsRun, extract_record, opened_page
+from .extract_records import RecordsRun, extract_record, opened_page, resume_command
 from .flags import as_flag
 from .schema_argument import check_schema, read_response_format, refused_schema
 
@@ -122,10 +111,11 @@ def _run_record(
     options: argparse.Namespace, settings: ExtractionOptions, extraction: Extraction, engine: Any
 ) -> int:
     names = [name for given in options.inputs for name in expanded(given)]
-    inputs = beside(file_inputs(names), _images(options))
+    inputs = file_inputs(names)
+    inputs.add_images(_images(options))
     item = next(inputs, None)
     try:
-        content = Content(images=_images(options)) if item is None else item.read()
+        content = RecordContent(images=_images(options)) if item is None else item.read()
     except ValueError as error:
         label = "--image" if item is None else item.label
         raise CommandLineError(f"{label}: {error}") from error
@@ -150,7 +140,8 @@ def _run_records(
             are_named=is_table,
             is_counted=is_counted,
         )
-        inputs = beside(stack.enter_context(opened), _images(options))
+        inputs = stack.enter_context(opened)
+        inputs.add_images(_images(options))
         run = Run(extraction, inputs, OutputOptions.of(settings, _files(options)), engine)
         run.check_columns(has_error=is_table or bool(run.fields) or bool(settings.prefix))
         is_replaced = settings.overwrite or settings.resume
@@ -197,25 +188,3 @@ def _engine(
         check_requests(engine, extraction)
         process_runtime.freeze()
         yield engine
-
-
-def resume_command(arguments: Sequence[str], *, is_begun: bool = True) -> str:
-    """Return the command that continues a run, quoted for a shell.
-
-    Args:
-        arguments: The arguments of the run, the command's name first.
-        is_begun: Whether the output has rows of the run. Otherwise the command is the same.
-    """
-    program = [sys.argv[0]]
-    if Path(program[0]).name == "__main__.py":
-        program = [sys.orig_argv[0], "-m", "proxy_engine"]
-    elif shutil.which(Path(program[0]).name) == program[0]:
-        program = [Path(program[0]).name]
-    name, *given = arguments
-    if is_begun:
-        end = given.index("--") if "--" in given else len(given)
-        # `argparse` takes abbreviations: `--ov` and `--res` are the shortest.
-        options = [one for one in given[:end] if not one.startswith("--ov")]
-        is_resumed = any(one.startswith("--res") for one in options)
-        given = [*([] if is_resumed else ["--resume"]), *options, *given[end:]]
-    return shlex.join([*program, name, *given])

@@ -97,7 +97,7 @@ def run_on_ray(
             num_gpus=options.num_gpus,
         )
         for done, one in enumerate(running, start=1):
-            counts = files.Counts(*map(sum, zip(counts, one, strict=True)))
+            counts = counts.plus(one)
             advance(bool(one.failed), bool(one.cut_short))
             # Jobs of a cluster have no terminal.
             is_due = time.monotonic() - reported >= _SECONDS_BETWEEN_LINES

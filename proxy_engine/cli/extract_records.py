@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from tqdm import tqdm
 
 from ..extraction.details import is_limit
-from ..extraction.inputs import Content
+from ..extraction.inputs import RecordContent
 from ..extraction.options import ExtractionOptions
 from ..extraction.outcomes import Engine, Extraction, Outcome
 from ..extraction.output_file import open_output, written_whole
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 def extract_record(
     opened_engine: Callable[[], AbstractContextManager[InferenceEngine]],
     extraction: Extraction,
-    content: Content,
+    content: RecordContent,
     options: ExtractionOptions,
     files: Sequence[IO[bytes] | str],
     is_streaming: bool,
@@ -93,9 +95,9 @@ def extract_record(
 
 
 def _generate_again(
-    engine: InferenceEngine, extraction: Extraction, content: Content, *, is_quiet: bool
+    engine: InferenceEngine, extraction: Extraction, content: RecordContent, *, is_quiet: bool
 ) -> GenerationResult[Any]:
-    """Return the answer to one record; after one that is cut short, that with more tokens."""
+    """Return the answer to a record; an answer that is cut short is generated again."""
     options = extraction.request_options(engine)
     result = _generate(engine, extraction, content, options, is_streaming=False, is_quiet=is_quiet)
     more = extraction.more_tokens(engine, result.cut_short, result.usage)
@@ -109,7 +111,7 @@ def _generate_again(
 def _generate(
     engine: InferenceEngine,
     extraction: Extraction,
-    content: Content,
+    content: RecordContent,
     options: Mapping[str, Any],
     *,
     is_streaming: bool,
@@ -206,7 +208,7 @@ def opened_page(
 
 @dataclass
 class RecordsRun:
-    """A run over many records; the failure of one does not affect others.
+    """A run over many records; a record that fails does not end it.
 
     Attributes:
         plan: The run; without an output file, rows go to standard output.
@@ -304,6 +306,28 @@ class RecordsRun:
             )
         if self._started is not None and counts.has_problems:
             to_stderr(f"proxy-engine: {problems(counts, unit)}")
+
+
+def resume_command(arguments: Sequence[str], *, is_begun: bool = True) -> str:
+    """Return the command that continues a run, quoted for a shell.
+
+    Args:
+        arguments: The arguments of the run, the command's name first.
+        is_begun: Whether the output has rows of the run. Otherwise the command is the same.
+    """
+    program = [sys.argv[0]]
+    if Path(program[0]).name == "__main__.py":
+        program = [sys.orig_argv[0], "-m", "proxy_engine"]
+    elif shutil.which(Path(program[0]).name) == program[0]:
+        program = [Path(program[0]).name]
+    name, *given = arguments
+    if is_begun:
+        end = given.index("--") if "--" in given else len(given)
+        # `argparse` takes abbreviations: `--ov` and `--res` are the shortest.
+        options = [one for one in given[:end] if not one.startswith("--ov")]
+        is_resumed = any(one.startswith("--res") for one in options)
+        given = [*([] if is_resumed else ["--resume"]), *options, *given[end:]]
+    return shlex.join([*program, name, *given])
 
 
 def problems(counts: ExtractionProgress, unit: str) -> str:

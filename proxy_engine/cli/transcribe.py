@@ -18,7 +18,7 @@ from state_machines import (
 from state_machines.errors import GrammarError, PatternError, SchemaError
 
 from ..extraction.output_file import OutputFile, open_output
-from ..extraction.sources import STANDARD_INPUT, opened_file
+from ..extraction.paths import STANDARD_INPUT, opened_file
 from ..runtime import process_runtime
 from ..runtime.process_runtime import to_stderr
 from .errors import CommandLineError

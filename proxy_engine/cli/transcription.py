@@ -1,4 +1,4 @@
-"""Transcripts of recordings, one after the other, in a form for standard output or a file."""
+"""Transcripts of recordings in their order, in a form for standard output or a file."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def transcribe_recordings(
     overrides: TranscriptionOverrides,
     is_quiet: bool,
 ) -> int:
-    """Write the transcripts of recordings in their order; a failure does not affect others.
+    """Write the transcripts of recordings in their order; a failure does not end the run.
 
     Args:
         engine: The engine with a speech model.

@@ -154,7 +154,7 @@ class ImageContent(MediaContent):
         image: Image | None = None,
         media_type: str | None = None,
     ) -> None:
-        """Create the content from exactly one of its sources. It is decoded by the request.
+        """Create the content; exactly one source has to be given. It is decoded by the request.
 
         Args:
             url: A ``data:`` URL, or one that the request reads.
@@ -190,7 +190,7 @@ class AudioContent(MediaContent):
         array: tuple[npt.ArrayLike, int] | None = None,
         media_type: str | None = None,
     ) -> None:
-        """Create the content from exactly one of its sources. It is decoded by the request.
+        """Create the content; exactly one source has to be given. It is decoded by the request.
 
         Args:
             url: A ``data:`` URL, or one that the request reads.

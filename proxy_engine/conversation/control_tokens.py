@@ -269,7 +269,7 @@ class ControlTokens:
         return text
 
     def _pieces(self, text: str) -> Iterator[str]:
-        """Divide a rendered text before added tokens: nothing depends on the text before those."""
+        """Divide a rendered text before added tokens, which are encoded alone."""
         start = 0
         for found in self._added.finditer(text) if len(text) > _PIECE_CHARS else ():
             if found.start() - start >= _PIECE_CHARS and found[0] in self._cuts:

@@ -245,7 +245,7 @@ class Interaction(Validated):
 
 
 def read_interaction(value: Any, new_call_id: Callable[[int], str]) -> Interaction:
-    """Read a message from a dict: an OpenAI message, or one that ``Interaction.to_dict`` wrote.
+    """Read a message from a dict: an OpenAI message, or the result of ``Interaction.to_dict``.
 
     Args:
         value: The dict.
@@ -277,7 +277,7 @@ def openai_call(call: ToolCall) -> dict[str, Any]:
 
 
 def function_call(call: ToolCall, arguments: object) -> dict[str, Any]:
-    """Return a tool call as OpenAI writes those of functions.
+    """Return a tool call as OpenAI writes calls of functions.
 
     Args:
         call: The call; also one of a custom tool, which chat templates do not know.

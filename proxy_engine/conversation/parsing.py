@@ -265,5 +265,5 @@ def _file(url: Any) -> dict[str, Any]:
 
 
 def _popped(values: dict[Any, Any], *keys: str) -> list[Any]:
-    """Remove keys, and return the values of the existing ones."""
+    """Remove keys, and return the values that they had."""
     return [values.pop(key) for key in keys if key in values]

@@ -78,7 +78,7 @@ class PromptInputs(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPrompt:
-    """Token ids and the other inputs of the model.
+    """Token ids, and the further inputs of the model.
 
     Attributes:
         token_ids: Token ids. Each medium is a run of placeholder tokens, whose embeddings are

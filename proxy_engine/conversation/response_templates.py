@@ -122,7 +122,7 @@ def written_format(tokenizer: TokenizerWrapper) -> ToolFormat | None:
 
 
 def _special_tokens(tokenizer: TokenizerWrapper) -> tuple[list[str], list[str]]:
-    """Return the special tokens, and those among them that end an answer."""
+    """Return the special tokens, and the special tokens that end an answer."""
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     special = [str(token.content) for token in added if token.special]
     names = map(tokenizer.convert_ids_to_tokens, sorted(tokenizer.eos_token_ids))

@@ -160,7 +160,7 @@ class _OutlineWriter:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the outline is longer than allowed, and parts of it may be missing."""
+        """Whether the outline is longer than allowed, so that parts may be missing."""
         return self._left < 0
 
     def text(self) -> str:
@@ -365,7 +365,7 @@ def _listed(schema: Mapping[str, Any], keyword: str) -> list[Any]:
 
 
 def _is_tuple(schema: Mapping[str, Any], length: int) -> bool:
-    """Return whether an array has no items after the first ones, which have their own schemas."""
+    """Return whether an array has no items behind its ``prefixItems``."""
     most = schema.get("maxItems")
     is_bounded = isinstance(most, int | float) and most <= length
     return is_bounded or False in (schema.get("items"), schema.get("additionalItems"))

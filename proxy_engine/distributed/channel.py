@@ -54,7 +54,7 @@ class Failure:
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether an exception says that another rank cannot be reached, not which one or why."""
+    """Whether an exception says that some rank cannot be reached, without naming it."""
     return isinstance(error, RuntimeError) and str(error).startswith(_COLLECTIVES)
 
 

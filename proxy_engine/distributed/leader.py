@@ -107,7 +107,7 @@ class Leader:
         return broadcast(value, self._group) if isinstance(value, mx.array) else value
 
     def _take_turn(self) -> None:
-        """Wait for the collective operations of another thread, whose stream is another one."""
+        """Wait for the collective operations on another thread's stream."""
         thread = threading.get_ident()
         if self._thread not in (None, thread) and self._last is not None:
             mx.eval(self._last)

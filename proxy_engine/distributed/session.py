@@ -59,10 +59,10 @@ class Member(Protocol):
     explain: Callable[[BaseException], BaseException]
 
     def abort(self, error: DistributedError) -> None:
-        """Raise ``error`` in all calls that wait, and in later ones. For any thread."""
+        """Raise ``error`` in all waiting and later calls. For any thread."""
 
     def close(self) -> None:
-        """Let the current call finish, and refuse others."""
+        """Let the current call finish, and refuse further calls."""
 
 
 class Session:

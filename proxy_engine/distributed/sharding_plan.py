@@ -291,7 +291,7 @@ def _numbers(model: Module) -> Iterator[tuple[tuple[str, str], int]]:
 
 
 def _is_share(whole: int, share: int, size: int) -> bool:
-    """Whether a number is unchanged, divided without remainder, or the one KV head of a rank.
+    """Whether a number is unchanged, divided without remainder, or the single KV head of a rank.
 
     Where there are fewer KV heads than ranks, some models repeat each of them on several ranks.
     """

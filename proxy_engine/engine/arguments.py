@@ -80,7 +80,7 @@ class ToolLoopArguments(OptionOverrides, total=False):
 
 
 class EngineOptions(OptionModel):
-    """The arguments of ``InferenceEngine``, which describes them, besides those of loading.
+    """The arguments of ``InferenceEngine``, without the arguments of loading.
 
     Raises:
         InvalidOptionError: An argument is invalid.

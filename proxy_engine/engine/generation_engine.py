@@ -181,7 +181,7 @@ class GenerationEngine:
     def stream(
         self, prompt: Prompt, response_format: Any = None, **arguments: Unpack[RequestArguments]
     ) -> EventStream[Any]:
-        """Answer ``prompt`` as a stream of events; the last one is ``Finished``.
+        """Answer ``prompt`` as a stream of events; the last event is ``Finished``.
 
         The request is checked by this call, and queued when the first event is requested. The
         model does not wait for the reader. Closing or dropping the stream cancels the request.

@@ -126,7 +126,7 @@ class InferenceEngine(GenerationEngine, BatchEngine, Applications, EnginePropert
         response_format: Any = None,
         **arguments: Unpack[RequestArguments],
     ) -> int:
-        """Process a prompt, and save the model's cache of it for :meth:`load_prompt_cache`.
+        """Process a prompt, and save its model cache for :meth:`load_prompt_cache`.
 
         The file has the format of ``mlx_lm``'s ``save_prompt_cache``.
 
@@ -205,7 +205,7 @@ class InferenceEngine(GenerationEngine, BatchEngine, Applications, EnginePropert
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """Stop the running requests, refuse new ones, and end the thread. Idempotent.
+        """Stop the running requests, refuse new requests, and end the thread. Idempotent.
 
         Has no effect in a forked process.
         """

@@ -131,7 +131,7 @@ class AnswerFormat:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of answers: one for each property, or one for all."""
+        """The columns of answers: a column for each property, or a single column."""
         if not self.properties:
             return (self.prefix + RESULT,)
         names = (*self.properties, *((OTHERS,) if self.is_open else ()))

@@ -19,7 +19,7 @@ _MAX_EXACT = 1 << 53
 
 
 def import_arrow(module: str = "pyarrow") -> Any:
-    """Import pyarrow, or a module of it.
+    """Import pyarrow, or a module inside.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -65,7 +65,7 @@ class Column:
         return self._has_large_integers and _has_nested(kind, self._arrow.float64())
 
     def learn(self, values: Iterable[Any]) -> None:
-        """Take values into account: plain ones, as ``AnswerFormat.plain`` returns them."""
+        """Take plain values into account, as ``AnswerFormat.plain`` returns them."""
         if self._is_known or self._type is None:
             return
         cells = list(map(_cell, values))
@@ -190,7 +190,7 @@ def _stored(kind: Any) -> Any:
 
 
 def fit(value: Any, kind: Any) -> Any:
-    """Return a plain value as one of a type. Unlike a ``Column``, it knows no other values.
+    """Convert a plain value to a type. Unlike a ``Column``, it knows no other values.
 
     Raises:
         ValueError: The value is of another type. A validator may have changed it, or an integer
@@ -299,7 +299,7 @@ def _object(schema: Mapping[str, Any], root: Any, seen: _References) -> Any:
 
 
 def _property_types(schema: Any, root: Any, seen: _References) -> dict[str, Any]:
-    """Return the types of an object's properties; those of all branches of a union."""
+    """Return the types of the properties of an object, or of all branches of a union."""
     if not isinstance(schema, Mapping):
         return {}
     if "$ref" in schema:

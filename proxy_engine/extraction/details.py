@@ -102,7 +102,7 @@ class Details:
         return None if cut is None else replace(cut, pointer=self._in_answer(cut.pointer))
 
     def earlier_cut(self, cells: Mapping[str, Any]) -> CutShort | None:
-        """Return the same of an answer of an earlier run, if there are columns of it."""
+        """Return what cut an answer of an earlier run short, if its columns say so."""
         reason, pointer = (cells.get(self.prefix + name) for name in _CUT_SHORT)
         return None if reason is None else CutShort(pointer or "", reason)
 

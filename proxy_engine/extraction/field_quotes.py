@@ -186,7 +186,7 @@ class FieldQuotes(OuterFormat):
         return cls(composed, reader, found[1])
 
     def around(self, inner: ResponseFormat, cached: Cached) -> ResponseFormat:
-        """Return the format of the output, whose ``parsed`` is that of the caller's format."""
+        """Return the format of the output; ``parsed`` is a value of the caller's format."""
 
         def value_in(text: str) -> Any:
             return self.layout.value(inner.parse(text))

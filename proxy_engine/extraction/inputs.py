@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class RecordContent:
     """The content that one answer is extracted from.
 
     Attributes:
@@ -51,7 +51,7 @@ class Item:
     label: str
     key: Mapping[str, Any]
     fields: Mapping[str, Any]
-    read: Callable[[], Content]
+    read: Callable[[], RecordContent]
     identity: Any = None
 
     def digest(self) -> str:
@@ -108,10 +108,19 @@ class Inputs:
     def __next__(self) -> Item:
         return self._ahead.popleft() if self._ahead else next(self._items)
 
-    def change(self, change: Callable[[Item], Item]) -> None:
-        """Change the records that are taken from now on."""
-        self._ahead = deque(map(change, self._ahead))
-        self._items = map(change, self._items)
+    def add_images(self, images: tuple[ImageContent, ...]) -> None:
+        """Put images before those of each record that is taken from now on."""
+
+        def added(item: Item) -> Item:
+            def read() -> RecordContent:
+                content = item.read()
+                return replace(content, images=(*images, *content.images))
+
+            return replace(item, read=read)
+
+        if images:
+            self._ahead = deque(map(added, self._ahead))
+            self._items = map(added, self._items)
 
     def first(self, count: int) -> list[Item]:
         """Wait for the next ``count`` records and return them, without taking them."""

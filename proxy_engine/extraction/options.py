@@ -96,7 +96,7 @@ class ExtractionOptions(OptionModel):
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Return the options among keyword arguments, and those of the requests."""
+        """Divide keyword arguments into the extraction's options and the options of requests."""
         names = argument_names(cls)
         given = {name: value for name, value in arguments.items() if name in names}
         others = {name: value for name, value in arguments.items() if name not in names}

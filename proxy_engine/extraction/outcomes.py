@@ -21,7 +21,7 @@ from ..runtime.extras import is_installed
 from .answer_format import AnswerFormat
 from .chunks import Chunks, TextPiece
 from .details import is_limit
-from .inputs import Content, Inputs, Item
+from .inputs import Inputs, Item, RecordContent
 from .records import Instruction, write_prompt
 from .schemas import INPUT
 
@@ -294,7 +294,7 @@ class Extraction:
             yield from self._complete(pending)
 
     def _complete(self, pending: deque[_Pending]) -> Iterator[Outcome]:
-        """Yield the outcomes of the first records, as far as they are known."""
+        """Yield the outcomes of the first records up to the first record without an outcome."""
         while pending and pending[0].is_complete:
             yield pending.popleft().outcome(self)
 
@@ -352,7 +352,7 @@ class Extraction:
                 for piece, prompt in enumerate(prompts):
                     yield _Request(record, piece, prompt, self._sources(contents[piece]))
 
-    def _pieces(self, engine: Engine, content: Content) -> Sequence[TextPiece]:
+    def _pieces(self, engine: Engine, content: RecordContent) -> Sequence[TextPiece]:
         if self.chunks is None or content.images:
             return [TextPiece(0, content.text)]
         encode = engine.tokenizer.encode
@@ -360,10 +360,10 @@ class Extraction:
             content.text, lambda text: len(encode(text, add_special_tokens=False))
         )
 
-    def _sources(self, content: Content) -> Mapping[str, Any]:
+    def _sources(self, content: RecordContent) -> Mapping[str, Any]:
         return {"sources": self.sources(content)} if self.answers.quotes_input else {}
 
-    def prompt(self, record: Any, content: Content) -> Prompt:
+    def prompt(self, record: Any, content: RecordContent) -> Prompt:
         """Return the prompt of a record.
 
         Raises:
@@ -373,7 +373,7 @@ class Extraction:
         is_json = answers.schema is not None
         return write_prompt(self.instruction, answers.properties, is_json, record, content)
 
-    def sources(self, content: Content) -> Mapping[str, str]:
+    def sources(self, content: RecordContent) -> Mapping[str, str]:
         """Return the sources of quotes, with the text of a record as :data:`INPUT`."""
         return {INPUT: content.text, **(self.options.get("sources") or {})}
 
@@ -390,7 +390,7 @@ class Extraction:
             # The file has changed since.
             return ()
 
-    def check_reads(self, engine: Engine, content: Content) -> None:
+    def check_reads(self, engine: Engine, content: RecordContent) -> None:
         """Raise ``PromptError`` for content with images if the model reads none.
 
         All records with images would fail: the run ends, and another model can resume it.

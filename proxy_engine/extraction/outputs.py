@@ -23,7 +23,7 @@ from .json_values import encode
 from .options import ExtractionOptions
 from .outcomes import Outcome
 from .output_file import OutputFile, existing, has_contents, open_output
-from .remote import RemoteOutput, as_path, is_remote
+from .paths import RemoteOutput, as_path, is_remote
 from .rows import FORMATS, JsonLines, RowFormat, error_type, suffix_of
 
 _VERSION = 1
@@ -154,7 +154,7 @@ class Entry(NamedTuple):
     error: tuple[str, str] | None
 
     def outcome(self, item: Item, answers: AnswerFormat) -> Outcome:
-        """Return the outcome of the record that it is about."""
+        """Return the outcome of the entry's record."""
         if self.error is None:
             return Outcome(item, answers, earlier=(self.text, self.details))
         kind, message = self.error
@@ -205,7 +205,7 @@ class Manifest:
         return self._is_resumed and any(islice(self._file.lines(), 1, None))
 
     def begin(self) -> None:
-        """Drop all lines but those of the entries that were read."""
+        """Drop all lines behind the entries that were read."""
         self._file.begin(self._end)
         if not self._end:
             self._file.write(self._header)

@@ -157,7 +157,7 @@ def _section(number: int, record: PageRecord) -> str:
 
 
 def _with_cut(marks: dict[str, _Mark], cut: CutShort | None) -> dict[str, _Mark]:
-    """Return marks with that of the value that was cut short."""
+    """Return marks, with a mark for the value that was cut short."""
     if cut is None:
         return marks
     known = marks.get(cut.pointer, _Mark("", ""))

@@ -20,9 +20,9 @@ from ..checks import short_repr
 from ..conversation.content import ImageContent, TextContent
 from ..conversation.interaction import Interaction, Role
 from ..errors import InvalidOptionError, RecordError
-from .inputs import Content
+from .inputs import RecordContent
 from .json_values import is_missing
-from .remote import is_remote, read_bytes
+from .paths import is_remote, read_bytes
 
 if TYPE_CHECKING:
     from ..conversation.messages import Prompt
@@ -123,7 +123,7 @@ class RecordReader:
             return fields
         return {name: fields[name] for name in fields if name not in (self.text, self.image)}
 
-    def read(self, record: Any) -> Content:
+    def read(self, record: Any) -> RecordContent:
         """Return the content of a record.
 
         Raises:
@@ -135,7 +135,7 @@ class RecordReader:
         if not images and all(map(_is_invisible, text)):
             reason = "has no visible characters" if text.strip() else "is empty"
             raise RecordError(f"the text {reason}", field=_name(self.text))
-        return Content(text, images)
+        return RecordContent(text, images)
 
     def _text(self, record: Any, *, is_required: bool) -> str:
         value = self._value("text", self.text, record, is_required=is_required)
@@ -237,7 +237,7 @@ def write_prompt(
     properties: Sequence[str],
     is_json: bool,
     record: Any,
-    content: Content,
+    content: RecordContent,
 ) -> Prompt:
     """Return the prompt of a record: the images, the instruction and the text.
 
@@ -264,7 +264,7 @@ def write_prompt(
     return Interaction(Role.USER, [*content.images, *([TextContent(text)] if text else [])])
 
 
-def _default(properties: Sequence[str], is_json: bool, content: Content) -> str:
+def _default(properties: Sequence[str], is_json: bool, content: RecordContent) -> str:
     images = ("image" if len(content.images) == 1 else "images") if content.images else ""
     source = " and ".join(filter(None, ["text" if content.text.strip() else "", images]))
     these = "these" if source == "images" else "this"

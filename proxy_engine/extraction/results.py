@@ -144,7 +144,7 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
 
     @property
     def values(self) -> list[T | None]:
-        """The value of each record; ``None`` for those that failed."""
+        """The value of each record; ``None`` for a record that failed."""
         return [record.value for record in self._records]
 
     @property

@@ -21,7 +21,7 @@ from .column_types import Column, answer_types, fitted, import_arrow
 from .inputs import Item
 from .json_values import encode, in_utf8, join_members, jsonable
 from .output_file import written_whole
-from .remote import is_remote
+from .paths import is_remote
 
 if TYPE_CHECKING:
     from .outcomes import Outcome
@@ -340,7 +340,7 @@ def unwritten(error: ValueError, text: str) -> OutputValidationError:
 
 
 def error_type(error: Exception) -> str:
-    """Return the name of an error's class; of an error of an earlier run that of its class then."""
+    """Return the name of an error's class; an error of an earlier run has stored it."""
     return error.type if isinstance(error, EarlierRunError) else type(error).__name__
 
 

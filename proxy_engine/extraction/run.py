@@ -22,13 +22,13 @@ from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
 from .answer_format import AnswerFormat
 from .chunks import Chunks
-from .inputs import Content, Inputs
+from .inputs import Inputs, RecordContent
 from .options import ExtractionArguments, ExtractionOptions
 from .outcomes import Engine, Extraction, Outcome, check_one_answer
 from .outputs import Output, OutputOptions
+from .paths import is_url
 from .progress import showing
 from .records import CHECKED_RECORDS, RecordReader
-from .remote import is_url
 from .results import ExtractedRecord, ExtractionResults, ExtractionStream, record_of
 from .rows import JsonLines, RowFormat
 from .sources import opened_inputs, record_inputs
@@ -121,7 +121,7 @@ def check_requests(engine: Engine, extraction: Extraction) -> None:
     answers, options = extraction.answers, extraction.request_options(engine)
     check_one_answer(engine.options.override(cast(OptionOverrides, options)))
     if answers.quotes_input:
-        options = {**options, "sources": extraction.sources(Content("-"))}
+        options = {**options, "sources": extraction.sources(RecordContent("-"))}
     try:
         engine.count_tokens("-", answers.response_format, **cast(OptionOverrides, options))
     except UnsatisfiableSchemaError:

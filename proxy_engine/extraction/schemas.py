@@ -41,7 +41,7 @@ def closed_schema(schema: Any, depth: int = 0) -> Any:
 
 
 def known_properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None], bool] | None:
-    """Return the properties of a schema's values, and whether there can be others.
+    """Return the properties of a schema's values, and whether the values can have more.
 
     ``None`` if the values are not all objects with known properties.
     """
@@ -83,7 +83,7 @@ def keywords_beside_references(schema: Any, root: Any) -> set[str]:
 
 
 def _reference_chain(schema: Any, root: Any) -> list[Any]:
-    """Return a schema, and those to which its references lead; the last one has no reference."""
+    """Return a schema, and the chain of schemas that its references lead to."""
     chain = [schema]
     for _ in range(_MAX_REFERENCES):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None

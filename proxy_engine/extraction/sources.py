@@ -28,13 +28,21 @@ from ..conversation.content import ImageContent
 from ..errors import InvalidOptionError, RecordError
 from ..media.image_formats import READABLE, image_format, other_format
 from .column_types import import_arrow
-from .inputs import Content, Inputs, Item
+from .inputs import Inputs, Item, RecordContent
+from .paths import (
+    as_path,
+    expanded,
+    is_directory,
+    is_remote,
+    is_stream,
+    located,
+    opened_file,
+    unreadable,
+)
 from .records import CHECKED_RECORDS, RecordReader
-from .remote import as_path, files_of, is_remote, local_copy
 from .rows import FileFormat, format_of, suffix_of
 from .tables import Frame, rows_of
 
-STANDARD_INPUT = "-"
 FILE = "file"
 """The field of paths."""
 _CHUNK = 1 << 16
@@ -260,7 +268,7 @@ def parquet_inputs(source: IO[bytes], reader: RecordReader, *, is_counted: bool 
         # The footer is at the end.
         file = parquet.ParquetFile(source if _is_file(source) else io.BytesIO(source.read()))
     except (OSError, arrow.ArrowException) as error:
-        raise _unreadable(getattr(source, "name", "-"), error) from error
+        raise unreadable(getattr(source, "name", "-"), error) from error
     columns = _columns(list(file.schema_arrow.names), reader)
 
     def tables() -> Iterator[Any]:
@@ -285,7 +293,7 @@ _READERS: dict[str, Callable[..., Inputs]] = {
 
 
 def input_format(paths: Sequence[str], given: InputFormat | None = None) -> InputFormat:
-    """Return the format of inputs: the given one, else that of the suffix of the only file."""
+    """Return the format of inputs: ``given``, or else the format of the only file's suffix."""
     if given is not None or len(paths) != 1 or is_directory(paths[0]):
         return given or "text"
     return format_of(paths[0]) or ("csv" if suffix_of(paths[0]) == ".tsv" else "text")
@@ -331,66 +339,6 @@ def opened_inputs(
         yield inputs
 
 
-@contextlib.contextmanager
-def opened_file(path: str) -> Iterator[IO[bytes]]:
-    """Open a file, a copy of a URL, or standard input.
-
-    Raises:
-        InvalidOptionError: It cannot be read.
-    """
-    if path == STANDARD_INPUT:
-        # `None` if it was closed at the start.
-        if sys.stdin is None:
-            raise InvalidOptionError("standard input is closed; give a file", option="records")
-        yield sys.stdin.buffer
-        return
-    with contextlib.ExitStack() as stack:
-        local = stack.enter_context(local_copy(path)) if is_remote(path) else path
-        try:
-            source = stack.enter_context(Path(local).open("rb"))
-        except (OSError, ValueError) as error:
-            raise _unreadable(path, error) from error
-        yield source
-
-
-def expanded(path: str) -> list[str]:
-    """Return the files of a directory, in the order of names, or of a URL; another path as it is.
-
-    Raises:
-        InvalidOptionError: It cannot be read, or the directory has no files.
-    """
-    if is_remote(path):
-        return files_of(path)
-    if path == STANDARD_INPUT:
-        return [path]
-    try:
-        if not is_directory(path):
-            # Raises if it is missing, or cannot be read.
-            with Path(path).open("rb"):
-                return [path]
-        found = sorted(map(str, files_in(Path(path))))
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-    if not found:
-        raise InvalidOptionError(f"the directory {path!r} has no files", option="records")
-    return found
-
-
-def is_directory(path: str) -> bool:
-    """Whether there is a directory of that name."""
-    try:
-        return Path(path).is_dir()
-    except ValueError:
-        # A name with a null byte.
-        return False
-
-
-def _unreadable(path: str, error: Exception) -> InvalidOptionError:
-    # A name with a null byte is a ValueError.
-    reason = (isinstance(error, OSError) and error.strerror) or error
-    return InvalidOptionError(f"cannot read {path!r}: {reason}", option="records")
-
-
 def _columns(names: Sequence[str], reader: RecordReader) -> tuple[str, ...]:
     """Check the columns of a table; return the columns that output rows repeat."""
     reader.check_columns(names)
@@ -428,30 +376,7 @@ def file_inputs(
     return Inputs(items, "file", count=len(names), columns=columns)
 
 
-def located(directory: Path | str, name: str) -> Path | str:
-    """Return the path or URL of a file in a directory."""
-    return directory / name if isinstance(directory, Path) else f"{directory}/{name}"
-
-
-def is_stream(name: str) -> bool:
-    """Whether a name is that of standard input or a URL, and not of a file."""
-    return name == STANDARD_INPUT or is_remote(name)
-
-
-def beside(inputs: Inputs, images: tuple[ImageContent, ...]) -> Inputs:
-    """Return inputs whose records have further images, before their own."""
-    if not images:
-        return inputs
-
-    def read(item: Item) -> Content:
-        content = item.read()
-        return replace(content, images=(*images, *content.images))
-
-    inputs.change(lambda item: replace(item, read=partial(read, item)))
-    return inputs
-
-
-def _read_file(path: Path | str) -> Content:
+def _read_file(path: Path | str) -> RecordContent:
     try:
         if isinstance(path, Path):
             return content_of(path.read_bytes())
@@ -463,7 +388,7 @@ def _read_file(path: Path | str) -> Content:
         raise RecordError(f"cannot be read: {error.strerror}") from error
 
 
-def content_of(content: bytes) -> Content:
+def content_of(content: bytes) -> RecordContent:
     """Return the record in the content of a file: an image, recognised by its content, or text.
 
     Raises:
@@ -476,7 +401,7 @@ def content_of(content: bytes) -> Content:
     # Some formats begin with letters, and so can a text. Only the formats have null bytes.
     is_text = bool(text) and "\0" not in text
     if not is_text and image_format(content) is not None:
-        return Content(images=(ImageContent(data=content),))
+        return RecordContent(images=(ImageContent(data=content),))
     if content and not text:
         other = other_format(content)
         if other is not None:
@@ -484,28 +409,7 @@ def content_of(content: bytes) -> Content:
         raise RecordError("neither an image nor UTF-8", hint=_conversion(content))
     if not text.strip():
         raise RecordError("the text is empty")
-    return Content(text)
-
-
-def files_in(directory: Path, parents: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Yield the files of a directory and its subdirectories, without hidden ones.
-
-    Symbolic links are followed, except to a directory that contains the link.
-
-    Args:
-        directory: The directory.
-        parents: The directories above it that are being read, without symbolic links.
-    """
-    resolved = directory.resolve()
-    if resolved in parents:
-        return
-    for path in directory.iterdir():
-        if path.name.startswith("."):
-            continue
-        if path.is_dir():
-            yield from files_in(path, parents | {resolved})
-        else:
-            yield path
+    return RecordContent(text)
 
 
 def _descriptor(source: IO[bytes]) -> int | None:

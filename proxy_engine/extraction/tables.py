@@ -69,7 +69,7 @@ class Frame:
             return None
 
     def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, Any]) -> Any:
-        """Return a frame of the same library with further columns; this one is unchanged.
+        """Return a copy with further columns, as a frame of the same library.
 
         Args:
             columns: The columns.

@@ -1,7 +1,7 @@
 """The generation loop: sequences that share forward passes, each under its own mask.
 
 Reading order: ``tokens``, ``timings``, ``forward_pass`` and ``output_layer`` (logits on demand),
-``limits``, ``constraint`` (the grammar of a sequence, and its next mask), ``sequence_samplers``,
+``restrictions``, ``limits``, ``constraint`` (what restricts a sequence), ``sequence_samplers``,
 ``sampling`` (the next token), ``batch_rows`` (a cache, and the texts that have rows in it),
 ``sequence`` (a text of the batch), ``prefill``, ``batch`` (the loop), ``generate_step`` (the loop
 as a plain generator). Policies about tokens: ``step`` (sampled and drafted tokens),
@@ -16,16 +16,22 @@ from .device_masks import text_token_mask as text_token_mask
 from .fast_forward import FastForward as FastForward
 from .forward_pass import ForwardPass as ForwardPass
 from .limits import Deadline as Deadline
+from .limits import MinTokens as MinTokens
 from .limits import PartLimits as PartLimits
-from .limits import SequenceOptions as SequenceOptions
+from .limits import RepetitionStop as RepetitionStop
+from .limits import UsableTokens as UsableTokens
 from .limits import end_token_ids as end_token_ids
-from .limits import xtc_special_tokens as xtc_special_tokens
 from .model_checks import ModelChecks as ModelChecks
 from .prefill import Prefill as Prefill
+from .restrictions import GuardedGrammar as GuardedGrammar
+from .restrictions import Restriction as Restriction
+from .restrictions import Script as Script
+from .sampling import ReportedLogprobs as ReportedLogprobs
 from .sequence import GeneratedSequence as GeneratedSequence
 from .sequence import Status as Status
 from .sequence_samplers import SamplingHooks as SamplingHooks
 from .sequence_samplers import SequenceSamplers as SequenceSamplers
+from .sequence_samplers import xtc_special_tokens as xtc_special_tokens
 from .speculation.draft_length import StepCosts as StepCosts
 from .speculation.drafting import Drafting as Drafting
 from .speculation.model_drafter import ModelDrafter as ModelDrafter

@@ -41,7 +41,15 @@ from .speculation.draft_length import StepCosts
 from .speculation.drafting import BatchDrafts
 from .speculation.drafts import Draft
 from .speculation.model_drafter import ModelDrafter
-from .step import commit, perform, prepare, sample_all, sample_draft, sample_together
+from .step import (
+    commit,
+    perform,
+    prepare,
+    sample,
+    sample_draft,
+    sample_rows,
+    sample_together,
+)
 from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
@@ -91,8 +99,9 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
-        # The step: sampled sequences, the drafts of its pass, and whether the next pass runs ahead.
+        # The step: sampled sequences and tokens, drafts, and whether the next pass runs ahead.
         self._sampled: list[GeneratedSequence] = []
+        self._drawn: list[NextToken] = []
         self._in_flight: dict[GeneratedSequence, Draft] = {}
         self._is_ahead = False
         self._passes = 0
@@ -161,22 +170,21 @@ class Batch:
         """Sample a token for every sequence that has logits, without waiting for it."""
         started = time.perf_counter()
         sequences, drafts = self._rows.sequences, self._drafts.in_flight()
-        perform([one for one in sequences if one.choices is not None], self._draw_choice)
-        ready = [sequence for sequence in sequences if sequence.is_ready]
-        for sequence in ready:
-            ahead, sequence.drawn_ahead = sequence.drawn_ahead, None
-            sequence.sampled = [] if ahead is None else [ahead]
-        masked = perform([sequence for sequence in ready if not sequence.sampled], prepare)
-        sample_all([sequence for sequence in masked if sequence not in drafts])
-        perform(
-            [sequence for sequence in masked if sequence in drafts],
-            lambda sequence: sample_draft(drafts[sequence]),
-        )
-        self._sampled = [sequence for sequence in ready if sequence.status is Status.RUNNING]
+        choosing = [sequence for sequence in sequences if sequence.choices is not None]
+        if choosing:
+            perform(choosing, self._draw_choice)
+        prepared = perform([one for one in sequences if one.is_ready], prepare)
+        left = [one for one in prepared if not one.sampled and one not in drafts]
+        perform(sample_rows(left) if len(left) > 1 else left, sample)
+        if drafts:
+            drafted = [one for one in prepared if one in drafts]
+            perform(drafted, lambda sequence: sample_draft(drafts[sequence]))
+        self._sampled = [one for one in prepared if one.status is Status.RUNNING]
+        self._drawn = [token for one in self._sampled for token in one.sampled]
         self._in_flight, self._sampled_tokens = drafts, self._pass_tokens
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
-        mx.async_eval(NextToken.arrays(self._drawn()))
+        mx.async_eval(NextToken.arrays(self._drawn))
         self._seconds += time.perf_counter() - started
 
     def run_ahead(self) -> None:
@@ -190,10 +198,9 @@ class Batch:
         if not self._is_ahead:
             return
         started = time.perf_counter()
-        drawn = self._drawn()
         for sequence in sampled:
             sequence.propose((_UNREAD,))
-        inputs = self._forward(NextToken.joined(drawn)[:, None], [1] * len(sampled), {})
+        inputs = self._forward(NextToken.joined(self._drawn)[:, None], [1] * len(sampled), {})
         mx.async_eval(self._draw_ahead() or inputs)
         ended = time.perf_counter()
         for sequence in sampled:
@@ -204,39 +211,30 @@ class Batch:
         """Read the sampled tokens, and append them to their sequences with what they force."""
         started = time.perf_counter()
         sampled, drafts = self._sampled, self._in_flight
-        drawn = self._drawn()
-        NextToken.read(drawn)
+        NextToken.read(self._drawn)
         read = time.perf_counter()
         for sequence in sampled:
             timings = sequence.timings
             if timings.first_token is None:
                 timings.first_token = read
             timings.add("wait", started, read)
-        first = [sequence.sampled[0] for sequence in sampled]
         going = perform(sampled, lambda sequence: commit(sequence, drafts.get(sequence)))
         if self._is_ahead:
-            self._settle_ahead(going, first)
+            self._settle_ahead(going)
         self._rows.settle()
         if drafts:
             self._drafts.record()
         self._seconds += time.perf_counter() - started
         self._measure(is_drafted=bool(drafts))
-        self._sampled, self._in_flight = [], {}
-
-    def _drawn(self) -> list[NextToken]:
-        """Return the sampled tokens of all positions."""
-        drawn: list[NextToken] = []
-        for sequence in self._sampled:
-            drawn += sequence.sampled
-        return drawn
+        self._sampled, self._drawn, self._in_flight = [], [], {}
 
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass, without drafts, before the sampled tokens are read."""
-        rows, may_refuse, is_at_limit = self._rows, False, True
-        for sequence in rows.sequences:
-            constraint = sequence.constraint
-            if constraint.has_grammar:
-                if constraint.expects_fast_forward:
+        sequences, rows = self._rows.sequences, self._rows
+        may_refuse, is_at_limit = False, True
+        for sequence in sequences:
+            if not sequence.is_free:
+                if sequence.constraint.expects_fast_forward:
                     return False
                 may_refuse = True
             is_at_limit = is_at_limit and sequence.is_at_limit
@@ -254,36 +252,36 @@ class Batch:
             The drawn tokens, not evaluated; none if they cannot be drawn.
         """
         sequences = self._rows.sequences
-        parameters = sequences[0].row_parameters
-        if parameters is None or not all(sequence.is_free for sequence in sequences):
+        if not all(sequence.is_free for sequence in sequences):
             return []
-        if any(sequence.row_parameters != parameters for sequence in sequences):
+        parameters = {sequence.row_parameters for sequence in sequences}
+        if len(parameters) > 1 or None in parameters:
             return []
         for sequence in sequences:
             sequence.prepare(unread=1)
-        if any(sequence.row_parameters != parameters for sequence in sequences):
+        if {sequence.row_parameters for sequence in sequences} != parameters:
             return []
         following = sample_together(sequences)
         for sequence, token in zip(sequences, following, strict=True):
             sequence.drawn_ahead = token
         return [following[0].drawn]
 
-    def _settle_ahead(self, going: Sequence[GeneratedSequence], first: Sequence[NextToken]) -> None:
+    def _settle_ahead(self, going: Sequence[GeneratedSequence]) -> None:
         """Keep the tokens of a pass that was dispatched before they were read.
 
         Args:
             going: The sequences that have not failed.
-            first: The tokens of the pass. If one of them is refused, another is sampled.
         """
-        if any(
-            one.sampled[0] is not token for one, token in zip(self._sampled, first, strict=True)
-        ):
-            self._rows.withdraw()
-        for sequence in self._sampled:
+        is_refused = False
+        for sequence, token in zip(self._sampled, self._drawn, strict=True):
             sequence.timings.step += 1
+            is_refused |= sequence.sampled[0] is not token
+        if is_refused:
+            # Another token is sampled in place of one of the pass.
+            self._rows.withdraw()
+            return
         for sequence in going:
-            if sequence.tail:
-                sequence.tail = [sequence.sampled[0].token_id]
+            sequence.tail = [sequence.sampled[0].token_id]
 
     def _measure(self, *, is_drafted: bool) -> None:
         """Record the time of a step in which every sequence has sampled a token.

@@ -153,15 +153,15 @@ class ReachedChoice:
         """
         constraint = sequence.constraint
         constraint.begin_token()
-        guard, sampler = constraint.guard, sequence.samplers.sampler(constraint)
-        if guard is None or not isinstance(sampler, Sampler):
+        grammar, sampler = constraint.grammar, sequence.samplers.sampler(constraint)
+        if grammar is None or not isinstance(sampler, Sampler):
             return None
-        matcher = guard.matcher
+        matcher = grammar.matcher
         found = finite_choice(matcher.state) or ()
         options: list[ChoiceOption] = []
         left_out: list[ChoiceOption] = []
         for option in found:
-            (options if guard.fits(option.state) else left_out).append(option)
+            (options if grammar.guard.fits(option.state) else left_out).append(option)
         if not options or not _has_one_temperature(matcher, found):
             return None
         candidates = _candidates(options, sequence)

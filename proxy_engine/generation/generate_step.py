@@ -22,10 +22,16 @@ from .constraint import Constraint
 from .device_masks import DeviceMasks, text_token_mask
 from .fast_forward import FastForward, text_encoder
 from .forward_pass import ForwardPass
-from .limits import PartLimits, SequenceOptions, end_token_ids, xtc_special_tokens
+from .limits import UsableTokens, end_token_ids
 from .prefill import Prefill, default_prefill_step_size
+from .restrictions import GuardedGrammar, Restriction, Script
 from .sequence import GeneratedSequence, Status
-from .sequence_samplers import CustomSampler, LogitsProcessor, LogprobsSampler
+from .sequence_samplers import (
+    CustomSampler,
+    LogitsProcessor,
+    LogprobsSampler,
+    xtc_special_tokens,
+)
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -116,7 +122,7 @@ def generate_step(
     if tokenizer is None:
         if machine is not None:
             raise InvalidOptionError("a machine requires the tokenizer", option="tokenizer")
-        constraint = _constraint(SequenceOptions((), max_tokens), masks)
+        constraint = Constraint([], (), max_tokens)
     else:
         # Deferred: it imports transformers, which made the tokenizer.
         from mlx_lm.tokenizer_utils import TokenizerWrapper  # noqa: PLC0415
@@ -124,14 +130,17 @@ def generate_step(
         if not isinstance(tokenizer, TokenizerWrapper):
             tokenizer = TokenizerWrapper(tokenizer)
         vocabulary = _checked_vocabulary(vocabulary, tokenizer, width)
-        guard = None if machine is None else Guard(machine.matcher(vocabulary), max_tokens)
-        options = SequenceOptions(
-            end_token_ids(vocabulary, tokenizer),
-            max_tokens,
-            usable_tokens=text_token_mask(vocabulary) if guard is None else None,
-        )
-        tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
-        constraint = _constraint(options, masks, guard, tokenize if fast_forward else None)
+        restrictions: list[Restriction] = []
+        if machine is not None:
+            guard = Guard(machine.matcher(vocabulary), max_tokens)
+            tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
+            restrictions = [
+                GuardedGrammar(guard),
+                Script(masks, tokenize if fast_forward else None),
+            ]
+        elif (usable := text_token_mask(vocabulary)) is not None:
+            restrictions = [UsableTokens(usable)]
+        constraint = Constraint(restrictions, end_token_ids(vocabulary, tokenizer), max_tokens)
     selects = _SingleSampler(_custom_sampler(sampler, logits_processors or (), vocabulary))
     prefill = Prefill(
         GeneratedSequence(prompt_ids, constraint, selects, masks=masks),
@@ -150,16 +159,6 @@ def generate_step(
     )
     steps = _generate(prefill, selects.single, width, prompt_progress_callback or (lambda *_: None))
     return steps if stream is None else _on_stream(steps, stream)
-
-
-def _constraint(
-    options: SequenceOptions,
-    masks: DeviceMasks,
-    guard: Guard | None = None,
-    fast_forward: FastForward | None = None,
-) -> Constraint:
-    limits = PartLimits({}, None, options.max_tokens)
-    return Constraint(options, masks, limits, guard=guard, fast_forward=fast_forward)
 
 
 def _checked_prompt(

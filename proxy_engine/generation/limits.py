@@ -1,204 +1,202 @@
-"""Limits of a sequence that depend on time and on the part of the answer."""
+"""Limits of a sequence: its tokens, its time, its parts, and values that repeat themselves."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Self
 
 from state_machines import Vocabulary
-from state_machines.completion import Guard
-from state_machines.root import Part, RootMatcher, Text
+from state_machines.repetition import RepetitionDetector
+from state_machines.root import Part, Text
 
-from ..options.generation import PartOptions
+from .device_masks import DeviceMasks, Mask
+from .restrictions import Limit, Restriction, only
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+    from .constraint import Constraint
+
 _DEADLINE_RESERVE = 1.1
 """Factor by which future tokens may take longer than past ones."""
 
-_NO_OPTIONS = PartOptions()
 
-
-@dataclass(slots=True)
-class Deadline:
-    """A time by which an answer should be complete.
-
-    Attributes:
-        end: The deadline, by the clock of ``time.perf_counter``.
-        first: When the first token was generated; ``None`` before that.
-    """
-
-    end: float
-    first: float | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the deadline has passed."""
-        return time.perf_counter() >= self.end
-
-    def tokens_left(self, generated: int) -> int | None:
-        """Estimate the remaining token budget from the current speed.
-
-        Args:
-            generated: Tokens generated so far.
-
-        Returns:
-            How many more tokens fit; ``None`` while the speed is unknown.
-        """
-        now = time.perf_counter()
-        if self.first is None:
-            self.first = now if generated else None
-            return 0 if now >= self.end else None
-        if generated < 2:
-            return 0 if now >= self.end else None
-        each = _DEADLINE_RESERVE * (now - self.first) / (generated - 1)
-        return max(0, math.floor((self.end - now) / each)) if each > 0 else None
-
-
-class PartLimits:
-    """The token limits of parts, and a deadline, as token budgets of a guard.
+class UsableTokens(Restriction):
+    """Excludes ids that are no tokens from unconstrained text.
 
     Args:
-        parts: Options by the name of a part.
-        deadline: When to stop.
+        usable: The mask of unconstrained text, bool, shape (vocabulary,).
+    """
+
+    def __init__(self, usable: Mask) -> None:
+        self._usable = usable
+
+    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask:
+        """Return the mask of unconstrained text."""
+        return self._usable
+
+
+class MinTokens(Restriction):
+    """Masks end tokens in the first tokens, unless nothing else is allowed.
+
+    Args:
+        min_tokens: Number of tokens before which an end token may not come.
+        masks: Masks on the device.
+        size: Size of the vocabulary.
+    """
+
+    def __init__(self, min_tokens: int, masks: DeviceMasks, size: int) -> None:
+        self._min_tokens = min_tokens
+        self._masks = masks
+        self._size = size
+
+    def are_missing(self, text: Constraint) -> bool:
+        """Whether the text has too few tokens to end."""
+        return text.generated < self._min_tokens
+
+    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+        """Mask end tokens where the text may end and has too few tokens."""
+        may_end = text.matcher is None or text.matcher.is_accepting
+        if generated >= self._min_tokens or not may_end:
+            return allowed
+        return self._masks.without(allowed, text.end_token_ids, self._size)
+
+
+class Deadline(Restriction):
+    """A time by which the text should be complete.
+
+    Args:
+        at: The time, by the clock of ``time.perf_counter``.
+    """
+
+    def __init__(self, at: float) -> None:
+        self._at = at
+        # When the first token was there.
+        self._first: float | None = None
+        # Tokens that give the speed, where later ones are a draft; `None`: all.
+        self._timed: int | None = None
+
+    def copy(self, text: Constraint) -> Self:
+        """Return a deadline of the same time. Drafted tokens do not count for the speed."""
+        twin = self._twin()
+        twin._timed = text.generated if self._timed is None else self._timed
+        return twin
+
+    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+        """Bound the tokens left by the time left."""
+        if text.grammar is not None:
+            text.grammar.bound("max_seconds", self.tokens_left(generated))
+        return allowed
+
+    def end(self, text: Constraint) -> Limit | None:
+        """End a complete text once the time is over."""
+        may_end = text.matcher is None or text.matcher.is_accepting
+        return "max_seconds" if may_end and time.perf_counter() >= self._at else None
+
+    def tokens_left(self, generated: int) -> int | None:
+        """Estimate how many tokens fit into the time left, from the speed so far.
+
+        Args:
+            generated: Number of generated tokens.
+
+        Returns:
+            ``None`` while the speed is unknown.
+        """
+        now, timed = time.perf_counter(), generated if self._timed is None else self._timed
+        if self._first is None and timed:
+            self._first = now
+        elif self._first is not None and timed > 1:
+            each = _DEADLINE_RESERVE * (now - self._first) / (timed - 1)
+            left = math.floor((self._at - now) / each) if each > 0 else None
+            return None if left is None else max(0, left - (generated - timed))
+        return 0 if now >= self._at else None
+
+
+class PartLimits(Restriction):
+    """Limits of the tokens of parts. Free text ends at its limit, a structured part is completed.
+
+    Args:
+        limits: The maximum number of tokens by the name of a part.
         max_tokens: Maximum number of generated tokens.
         budgets: Names of free texts whose limit cuts no answer, since the answer follows them.
-
-    Attributes:
-        has_any: Whether there is a limit.
-        is_bound_by_time: Whether the time that is left bounds the next tokens, rather than a
-            part's limit.
-        timed_tokens: Tokens that give the speed, where later ones are a draft; ``None``: all.
     """
 
     def __init__(
-        self,
-        parts: Mapping[str, PartOptions],
-        deadline: Deadline | None,
-        max_tokens: int,
-        *,
-        budgets: Collection[str] = (),
+        self, limits: Mapping[str, int], max_tokens: int, *, budgets: Collection[str] = ()
     ) -> None:
-        self.has_any = deadline is not None or bool(parts)
-        self.is_bound_by_time = deadline is not None
-        self._parts = parts
+        self._limits = limits
         self._budgets = budgets
-        self._deadline = deadline
-        self.timed_tokens: int | None = None
         self._part: Part | None = None
         self._part_start = 0
         self._name = ""
         self._left_at_entry = max_tokens
 
-    def copy(self) -> PartLimits:
-        """Return independent limits in the same state."""
-        twin = PartLimits.__new__(PartLimits)
-        twin.__dict__.update(self.__dict__)
-        return twin
+    def copy(self, text: Constraint) -> Self:
+        """Return limits in the same state."""
+        return self._twin()
 
-    @property
-    def is_late(self) -> bool:
-        """Whether the deadline has passed."""
-        return self._deadline is not None and self._deadline.is_over
+    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+        """Bound the tokens left by the limit of the part that the next token belongs to.
 
-    def apply(self, part: Part | None, generated: int, guard: Guard | None) -> bool:
-        """Set the limits of the next token. Return whether they end a free text of the answer.
-
-        Args:
-            part: The part of the answer that it belongs to.
-            generated: Tokens generated so far.
-            guard: Keeps the answer within the limits.
+        Tokens that are sampled again count once, and forced tokens at the start of a free text do
+        not count.
         """
-        in_time = self._tokens_in_time(generated)
-        if not self._parts:
-            if guard is not None and self._deadline is not None:
-                guard.limit(in_time)
-            return False
-        name = str(getattr(part, "name", ""))
-        limit = self._parts.get(name, _NO_OPTIONS).max_tokens
+        part, name, grammar = text.part, text.part_name, text.grammar
+        if grammar is None:
+            return allowed
+        limit = self._limits.get(name)
         if part is not self._part:
             self._part, self._part_start = part, generated
-        is_text = isinstance(part, Text)
-        is_full = limit is not None and is_text and generated - self._part_start >= limit
-        is_ended = is_full and _end_texts(guard)
-        if guard is not None:
-            self._restrict(guard, name, None if is_text else limit, in_time)
-        return is_ended and name not in self._budgets
-
-    def _tokens_in_time(self, generated: int) -> int | None:
-        """Return how many more tokens fit before the deadline; ``None``: no limit is known."""
-        if self._deadline is None:
-            return None
-        timed = generated if self.timed_tokens is None else self.timed_tokens
-        left = self._deadline.tokens_left(timed)
-        return None if left is None else max(0, left - (generated - timed))
-
-    def _restrict(self, guard: Guard, name: str, limit: int | None, in_time: int | None) -> None:
-        """Bound the tokens of a structured part; the guard completes it within them."""
+        if isinstance(part, Text):
+            is_full = limit is not None and generated - self._part_start >= limit
+            is_cut = is_full and grammar.end_texts() and name not in self._budgets
+            if is_cut and not text.is_limited:
+                text.cut_off("max_tokens")
+            limit = None
+        left = grammar.guard.total
         if self._name and name != self._name:
-            self._left_at_entry = guard.total
+            self._left_at_entry = left
         self._name = name
-        of_part = None if limit is None else limit - (self._left_at_entry - guard.total)
-        bounds = [bound for bound in (of_part, in_time) if bound is not None]
-        least = min(bounds, default=None)
-        self.is_bound_by_time = in_time is not None and in_time == least
-        guard.limit(least)
+        of_part = None if limit is None else limit - (self._left_at_entry - left)
+        grammar.bound("max_tokens", of_part)
+        return allowed
 
 
-def _end_texts(guard: Guard | None) -> bool:
-    """End free text, unless the answer behind it would not fit into the tokens left.
+class RepetitionStop(Restriction):
+    """Ends arrays and strings of JSON that repeat themselves and have no bound.
 
-    Returns:
-        Whether it could go on.
-    """
-    if guard is None or not isinstance(guard.matcher, RootMatcher):
-        return False
-    ended = guard.matcher.copy()
-    ended.end_texts()
-    if not guard.fits(ended.state):
-        return False
-    could_go_on = ended.state is not guard.matcher.state
-    guard.matcher.end_texts()
-    guard.replan()
-    return could_go_on
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceOptions:
-    """Options of one sequence.
-
-    Attributes:
-        end_token_ids: Tokens that end the sequence. The first of them is used for a forced end.
-        max_tokens: Maximum number of generated tokens.
-        min_tokens: End tokens are masked before this many tokens, if other tokens are allowed.
-        logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
-        logprob_vectors: Report the log-probabilities of all tokens.
-        confidence: Record the log-probabilities of sampled tokens.
-        usable_tokens: Mask of unconstrained text, bool, shape (vocabulary,): excludes ids that are
-            no tokens. ``None``: all tokens are usable.
-        stop_repetition: End arrays and strings of JSON that repeat themselves and have no bound.
+    Args:
+        detector: Finds them.
     """
 
-    end_token_ids: tuple[int, ...]
-    max_tokens: int
-    min_tokens: int = 0
-    logprobs: int | None = None
-    logprob_vectors: bool = False
-    confidence: bool = False
-    usable_tokens: npt.NDArray[np.bool_] | None = None
-    stop_repetition: bool = False
+    def __init__(self, detector: RepetitionDetector) -> None:
+        self._detector = detector
 
     @property
-    def samples_all(self) -> bool:
-        """Whether forced tokens are sampled, too, since their logits are needed under a mask."""
-        return self.logprobs is not None or self.logprob_vectors
+    def is_decided(self) -> bool:
+        """Whether a value is being ended."""
+        return self._detector.closing_token is not None
+
+    def copy(self, text: Constraint) -> Self:
+        """Return a restriction with a copy of the detector."""
+        return type(self)(self._detector.copy())
+
+    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+        """Allow only the token that brings a value that repeats nearer to its end."""
+        closing = self._detector.closing_token
+        if allowed is None or closing is None or not allowed[closing]:
+            return allowed
+        return only(allowed, closing)
+
+    def take(self, text: Constraint, token_id: int) -> None:
+        """Look for repetition in the text with the token."""
+        if text.grammar is not None:
+            detector = self._detector
+            detector.advance(text.grammar.form(token_id), text.grammar.matcher)
+            if detector.unit is not None and text.cut is None:
+                text.cut_off("repetition", detector.unit)
 
 
 def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
@@ -206,9 +204,3 @@ def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[
     preferred = tokenizer.eos_token_id
     ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != preferred, token_id))
     return tuple(ends)
-
-
-def xtc_special_tokens(vocabulary: Vocabulary) -> tuple[int, ...]:
-    """Return the tokens that XTC never excludes: line feeds and end tokens, as in mlx-lm."""
-    line_feeds = (i for i, form in enumerate(vocabulary.token_bytes) if form == b"\n")
-    return (*line_feeds, *sorted(vocabulary.end_token_ids))

@@ -38,6 +38,35 @@ class Proposal:
     log_q: mx.array | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedLogprobs:
+    """Which log-probabilities of the tokens of a sequence are reported.
+
+    Attributes:
+        logprobs: Number of most likely tokens that are reported; ``None``: no log-probabilities.
+        vectors: Whether those of all tokens are reported.
+        confidence: Whether those of sampled tokens among the allowed ones are recorded.
+    """
+
+    logprobs: int | None = None
+    vectors: bool = False
+    confidence: bool = False
+
+    @classmethod
+    def of(
+        cls, *, logprobs: int | None, vectors: bool, confidence: bool
+    ) -> ReportedLogprobs | None:
+        """Return what a request asks for; ``None``: nothing."""
+        if logprobs is None and not (vectors or confidence):
+            return None
+        return cls(logprobs, vectors, confidence)
+
+    @property
+    def samples_all(self) -> bool:
+        """Whether forced tokens are sampled, too, since their logits are needed under a mask."""
+        return self.logprobs is not None or self.vectors
+
+
 @dataclass(slots=True, eq=False)
 class NextToken:
     """A sampled token, which is on the device until it is :meth:`read`.
@@ -160,9 +189,7 @@ class LazyLogprobs:
         token: mx.array,
         logits: mx.array,
         mask: DeviceMask | None,
-        *,
-        top: int | None,
-        vectors: bool,
+        reports: ReportedLogprobs,
     ) -> LazyLogprobs:
         """Return the log-probabilities of a sampled token.
 
@@ -170,15 +197,14 @@ class LazyLogprobs:
             token: The token, shape (1,).
             logits: Logits as the model computed them, shape (1, vocabulary).
             mask: The mask of the token.
-            top: How many of the most likely tokens are reported; ``None``: not even the token's
-                own log-probability.
-            vectors: Whether those of all tokens are reported.
+            reports: Which of them are reported.
         """
         masked = logits if mask is None else apply_mask(logits, mask.mask)
         both = tuple(array.reshape(-1).astype(mx.float32) for array in (logits, masked))
         tops: tuple[TopLogprobs, ...] = ()
         others: tuple[mx.array, ...] = ()
-        if top is not None:
+        if reports.logprobs is not None or reports.confidence:
+            top = reports.logprobs or 0
             tops = tuple(top_logprobs(array, token, top) for array in both)
             # A logit less its log-probability is the logsumexp that normalizes all of them.
             totals = [
@@ -188,7 +214,7 @@ class LazyLogprobs:
                 mx.take(both[0], tops[1].ids) - totals[0],
                 mx.take(both[1], tops[0].ids) - totals[1],
             )
-        of_all = tuple(array - log_sum(array) for array in both) if vectors else ()
+        of_all = tuple(array - log_sum(array) for array in both) if reports.vectors else ()
         return cls(token, tops, others, of_all)
 
     @property

@@ -10,17 +10,16 @@ from typing import Protocol, cast
 import mlx.core as mx
 
 from samplers import Sampler
-from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
 from ..errors import InvalidOptionError
 from ..results.parts import ScoredChoice
 from .batch_rows import CachedText
-from .constraint import ADVANCE_STEPS, Constraint
+from .constraint import Constraint
 from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
-from .sampling import LazyLogprobs, NextToken, Proposal, masked_logits
+from .sampling import LazyLogprobs, NextToken, Proposal, ReportedLogprobs, masked_logits
 from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
 from .timings import Timings
 from .tokens import TextEnd, Token
@@ -75,6 +74,7 @@ class GeneratedSequence(CachedText):
         masks: Masks on the device, shared by the sequences of a model.
         choices: Tokenizes the options of finite choices, which are drawn from their exact
             distribution; ``None``: they are sampled token by token.
+        reports: Which log-probabilities are reported; ``None``: none.
         drafting: Makes the sequence's drafts; ``None``: it takes one token per pass.
         timings: Records times.
 
@@ -87,6 +87,8 @@ class GeneratedSequence(CachedText):
         logits: Logits of the next token, once all tokens are processed.
         sampled: The tokens that are sampled behind the last pass and not read: the next one, and
             those behind the tokens of a draft.
+        is_free: There is no grammar. The next token can be sampled before the tokens in front of it
+            are read: its logits and its sampler decide it alone.
         drawn_ahead: The next token, if it was drawn before the tokens in front of it were read.
         scored_choices: The finite choices that were drawn so far.
         inexact_choice_tokens: Tokens of finite choices that could not be scored.
@@ -104,6 +106,7 @@ class GeneratedSequence(CachedText):
         *,
         masks: DeviceMasks,
         choices: FastForward | None = None,
+        reports: ReportedLogprobs | None = None,
         drafting: DraftCounts | None = None,
         timings: Timings | None = None,
     ) -> None:
@@ -116,8 +119,10 @@ class GeneratedSequence(CachedText):
         self.sampled: list[NextToken] = []
         self.drawn_ahead: NextToken | None = None
         self.constraint = constraint
+        self.is_free = not constraint.has_grammar
         self.samplers = samplers
         self.masks = masks
+        self.reports = reports
         self.drafting = drafting
         self.timings = timings or Timings()
         self.scored_choices: list[ScoredChoice] = []
@@ -146,7 +151,7 @@ class GeneratedSequence(CachedText):
     def is_at_limit(self) -> bool:
         """Whether the next token is certainly the last one."""
         constraint = self.constraint
-        return constraint.generated + 1 >= constraint.options.max_tokens
+        return constraint.generated + 1 >= constraint.max_tokens
 
     @property
     def is_ready(self) -> bool:
@@ -156,14 +161,6 @@ class GeneratedSequence(CachedText):
             and self.logits is not None
             and self.status is Status.RUNNING
         )
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the next token can be sampled before the tokens in front of it are read.
-
-        Its logits and its sampler decide it alone: there is no grammar.
-        """
-        return not self.constraint.has_grammar
 
     def fail(self, error: Exception) -> None:
         """End with an error. Other sequences are not affected."""
@@ -180,18 +177,17 @@ class GeneratedSequence(CachedText):
             raise AssertionError("a sequence without pending tokens has logits")
         return self.logits
 
-    def prepare(self, *, exact: bool = False, unread: int = 0) -> None:
+    def prepare(self, *, unread: int = 0) -> None:
         """Compute the mask of the next token, and choose its sampler.
 
         Args:
-            exact: Allow only tokens that the constraint accepts.
             unread: Tokens in front of it that are not appended yet, if the sequence is free.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
         constraint = self.constraint
-        allowed = constraint.mask(self.next_logits.width, exact=exact, unread=unread)
+        allowed = constraint.mask(unread=unread)
         self.mask = None if allowed is None else self.masks.on_device(allowed)
         self.sampler = self.samplers.sampler(constraint)
 
@@ -201,10 +197,8 @@ class GeneratedSequence(CachedText):
 
         ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
         """
-        mask, sampler, options = self.mask, self.sampler, self.constraint.options
-        if mask is not None and mask.ids is not None:
-            return None
-        if options.logprobs is not None or options.confidence or options.logprob_vectors:
+        mask, sampler = self.mask, self.sampler
+        if self.reports is not None or (mask is not None and mask.ids is not None):
             return None
         return sampler.row_parameters if isinstance(sampler, Sampler) else None
 
@@ -215,18 +209,15 @@ class GeneratedSequence(CachedText):
             logits: Logits of the token.
             proposed: A proposed token. The sampled token equals it exactly if it is accepted.
         """
-        mask, options = self.mask, self.constraint.options
-        top = 0 if options.logprobs is None and options.confidence else options.logprobs
-        reports = top is not None or options.logprob_vectors
+        mask, reports = self.mask, self.reports
         # Before the token is sampled, so that it takes its logits from these.
-        every = logits.all() if reports else None
+        every = None if reports is None else logits.all()
         has_alternatives = mask is None or mask.count > 1
         token = NextToken(
             logits, self._sampled(logits, proposed), has_alternatives=has_alternatives
         )
-        if every is not None:
-            vectors = options.logprob_vectors
-            token.logprobs = LazyLogprobs.of(token.drawn, every, mask, top=top, vectors=vectors)
+        if every is not None and reports is not None:
+            token.logprobs = LazyLogprobs.of(token.drawn, every, mask, reports)
         return token
 
     def _sampled(self, logits: NextLogits, proposed: Proposal | None) -> mx.array:
@@ -303,24 +294,19 @@ class GeneratedSequence(CachedText):
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
-        constraint, has_alternatives = self.constraint, sampled.has_alternatives
-        part = constraint.part
-        if not constraint.has_grammar:
-            end = self._take(sampled.token_id, has_alternatives=True)
-        else:
-            with step_budget(ADVANCE_STEPS):
-                end = self._take(sampled.token_id, has_alternatives=has_alternatives)
-        lazy, options = sampled.logprobs, constraint.options
-        if lazy is None:
+        part, has_alternatives = self.constraint.part, sampled.has_alternatives
+        end = self._take(sampled.token_id, has_alternatives=has_alternatives)
+        lazy, reports = sampled.logprobs, self.reports
+        if lazy is None or reports is None:
             return Token(sampled.token_id, end, part=part)
         logprobs, own = lazy.read(), None
-        if options.confidence and logprobs is not None and has_alternatives:
+        if reports.confidence and logprobs is not None and has_alternatives:
             own = logprobs.chosen.after_mask
         return Token(
             sampled.token_id,
             end,
             part=part,
-            logprobs=None if options.logprobs is None else logprobs,
+            logprobs=None if reports.logprobs is None else logprobs,
             logprob_vectors=lazy.read_vectors(),
             log_probability=own,
         )
@@ -377,7 +363,7 @@ class GeneratedSequence(CachedText):
         Returns:
             ``None`` if the token ends the sequence or is refused.
         """
-        ends = self.constraint.options.end_token_ids
+        ends = self.constraint.end_token_ids
         if token_id in ends or not self.constraint.is_usable(token_id, self.next_logits.width):
             return None
         twin = self._copy(self.constraint.draft())
@@ -386,8 +372,7 @@ class GeneratedSequence(CachedText):
         if not twin.constraint.accepts(token_id):
             return None
         try:
-            with step_budget(ADVANCE_STEPS):
-                twin._take(token_id, has_alternatives=True)
+            twin._take(token_id, has_alternatives=True)
             appended = twin.advance_forced()
         except (GrammarBudgetError, TokenRejectedError):
             return None
@@ -398,7 +383,7 @@ class GeneratedSequence(CachedText):
 
         Its mask is computed again for verification.
         """
-        return self._copy(self.constraint.copy())
+        return self._copy(self.constraint.draft())
 
     def _copy(self, constraint: Constraint) -> GeneratedSequence:
         twin = GeneratedSequence.__new__(type(self))

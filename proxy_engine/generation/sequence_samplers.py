@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import mlx.core as mx
 
 from samplers import Sampler, SamplingParameters, make_sampler
+from state_machines import Vocabulary
 
 from ..checks import as_list, short_repr
 from ..errors import InvalidOptionError
@@ -247,3 +248,9 @@ def _at_temperature(
     if temperature is None:
         return parameters
     return parameters.model_copy(update={"temperature": temperature})
+
+
+def xtc_special_tokens(vocabulary: Vocabulary) -> tuple[int, ...]:
+    """Return the tokens that XTC never excludes: line feeds and end tokens, as in mlx-lm."""
+    line_feeds = (i for i, form in enumerate(vocabulary.token_bytes) if form == b"\n")
+    return (*line_feeds, *sorted(vocabulary.end_token_ids))

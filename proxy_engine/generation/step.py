@@ -23,8 +23,8 @@ from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
 from . import sampling
-from .constraint import SlowMaskError
 from .fast_forward import MASK_STEPS
+from .restrictions import SlowMaskError
 from .sampling import NextToken
 from .sequence import GeneratedSequence, Status
 from .speculation.drafts import Draft
@@ -55,11 +55,16 @@ def perform(
 
 
 def prepare(sequence: GeneratedSequence) -> None:
-    """Compute the mask of the next token.
+    """Compute the mask of the next token, unless the token is drawn already.
 
     Raises:
         SlowMaskError: It takes too long.
     """
+    ahead, sequence.drawn_ahead = sequence.drawn_ahead, None
+    if ahead is not None:
+        sequence.sampled = [ahead]
+        return
+    sequence.sampled = []
     if sequence.is_free:
         # Nothing is computed that would be worth measuring.
         sequence.prepare()
@@ -69,16 +74,22 @@ def prepare(sequence: GeneratedSequence) -> None:
     sequence.timings.add("mask", started, time.perf_counter())
 
 
-def sample_all(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
-    """Sample the next tokens of sequences without drafts; of equal samplers, all at once.
+def sample(sequence: GeneratedSequence) -> None:
+    """Sample the next token."""
+    started = time.perf_counter()
+    sequence.sampled = [sequence.sample(sequence.next_logits)]
+    sequence.timings.add("sample", started, time.perf_counter())
+
+
+def sample_rows(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
+    """Sample the next tokens of sequences with equal samplers all at once.
 
     Returns:
-        The sequences that have not failed.
+        The other sequences.
     """
     groups: dict[object, list[GeneratedSequence]] = {}
     for sequence in sequences:
-        kind = sequence.row_parameters if len(sequences) > 1 else None
-        groups.setdefault(kind, []).append(sequence)
+        groups.setdefault(sequence.row_parameters, []).append(sequence)
     alone = groups.pop(None, [])
     for group in groups.values():
         if len(group) == 1:
@@ -90,8 +101,7 @@ def sample_all(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence
         ended = time.perf_counter()
         for sequence in group:
             sequence.timings.add("sample", started, ended)
-    perform(alone, _sample)
-    return [sequence for sequence in sequences if sequence.error is None]
+    return alone
 
 
 def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
@@ -101,12 +111,6 @@ def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
         [sequence.mask for sequence in sequences],
         [sequence.next_logits for sequence in sequences],
     )
-
-
-def _sample(sequence: GeneratedSequence) -> None:
-    started = time.perf_counter()
-    sequence.sampled = [sequence.sample(sequence.next_logits)]
-    sequence.timings.add("sample", started, time.perf_counter())
 
 
 def sample_draft(draft: Draft) -> None:
@@ -173,7 +177,7 @@ def _redraw_refused(sequence: GeneratedSequence, draft: Draft | None) -> None:
     constraint.refuse(refused.token_id)
     if draft is not None:
         sequence.random_state = draft.random_states[1]
-    token = _sampled_at_once(sequence, refused, exact=True)
+    token = _sampled_at_once(sequence, refused)
     sequence.check(token)
     if not constraint.accepts(token.token_id):
         constraint.follow_plan()
@@ -183,11 +187,9 @@ def _redraw_refused(sequence: GeneratedSequence, draft: Draft | None) -> None:
         draft.random_states[1:] = [sequence.random_state]
 
 
-def _sampled_at_once(
-    sequence: GeneratedSequence, refused: NextToken, *, exact: bool = False
-) -> NextToken:
+def _sampled_at_once(sequence: GeneratedSequence, refused: NextToken) -> NextToken:
     """Sample a token in place of a refused one, and read it."""
-    sequence.prepare(exact=exact)
+    sequence.prepare()
     token = sequence.sample(refused.logits)
     NextToken.read([token])
     return token

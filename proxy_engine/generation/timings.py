@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from ..results.parts import Span
 
 Phase = Literal["prompt", "mask", "sample", "draft", "dispatch", "wait", "advance"]
-
-Work: TypeAlias = tuple[Phase, float, float]
-"""The phase of a piece of work, its start and its end."""
 
 
 @dataclass(slots=True)
@@ -42,17 +39,12 @@ class Timings:
 
     def add(self, phase: Phase, started: float, ended: float) -> None:
         """Record a piece of work."""
-        self.add_all(((phase, started, ended),))
-
-    def add_all(self, work: Iterable[Work]) -> None:
-        """Record pieces of work."""
-        first, seconds = self.first_token, self.seconds
-        for phase, started, ended in work:
-            if first is not None and started >= first:
-                seconds[phase] = seconds.get(phase, 0.0) + ended - started
-            if self.is_traced:
-                begin = self.started
-                self.spans.append(Span(phase, self.step, started - begin, ended - begin))
+        first = self.first_token
+        if first is not None and started >= first:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + ended - started
+        if self.is_traced:
+            begin = self.started
+            self.spans.append(Span(phase, self.step, started - begin, ended - begin))
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:

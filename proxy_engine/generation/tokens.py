@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from state_machines.root import Part
@@ -37,18 +36,3 @@ class Token(NamedTuple):
     is_drafted: bool = False
     logprob_vectors: LogprobVectors | None = None
     log_probability: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Where a limit first changed an output, or a value that repeated was ended.
-
-    Attributes:
-        offset: Length of the output before it, in bytes; special tokens by their names.
-        refused: The text that follows without the limit; empty if it is not known.
-        reason: The limit.
-    """
-
-    offset: int
-    refused: bytes
-    reason: Literal["max_tokens", "max_seconds", "repetition"]

@@ -106,7 +106,7 @@ _REACT_FIELDS = {"next_tool_name", "next_tool_args"}
 
 
 def _with_react_tools(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of ``dspy.ReAct`` with the arguments of each tool; unchanged for others."""
+    """Add the arguments of each tool to a schema of ``dspy.ReAct``; keep other schemas."""
     callers = reversed(dspy.settings.caller_modules or ())
     react = next((module for module in callers if isinstance(module, dspy.ReAct)), None)
     if react is None:

@@ -257,7 +257,7 @@ class McpTools(Sequence[Tool]):
         return tool_result(name, result)
 
     def check_thread(self) -> None:
-        """Raise if the calling thread is that of the connections, which would wait for itself."""
+        """Raise on the connections' own thread, which would wait for itself."""
         if self._thread == threading.get_ident():
             raise EventLoopBlockedError(
                 "a tool of an MCP server was called on the thread of its event loop",

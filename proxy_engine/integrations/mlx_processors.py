@@ -25,11 +25,11 @@ class LogitsProcessor(RowMasks):
     """
 
     def clone(self) -> LogitsProcessor:
-        """Return an independent processor; mlx-vlm clones one for each sequence of a batch."""
+        """Return an independent processor; mlx-vlm makes a clone for each sequence of a batch."""
         return self.copy()
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
-        """Return the logits, with those of forbidden tokens at minus infinity.
+        """Return the logits; forbidden tokens have minus infinity.
 
         Args:
             tokens: All tokens of each sequence, the prompt included: shape (rows, tokens), or

@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
+from copy import copy
 from typing import Any
 
 from ..engine.inference_engine import InferenceEngine
@@ -45,6 +47,18 @@ class ProxyEngineModel(OpenAIModel):  # type: ignore[misc]
     def create_client(self) -> Any:
         """Return OpenAI's client on the engine."""
         return openai_client(self._engine)
+
+    def generate_stream(self, *arguments: Any, **given: Any) -> Generator[Any]:
+        """Yield the parts of an answer. Closing the generator cancels the request."""
+        # The method of ``OpenAIModel`` leaves OpenAI's stream to the garbage collector.
+        with ExitStack() as opened:
+            model = copy(self)
+
+            def create(call: Any, **options: Any) -> Any:
+                return opened.enter_context(self.retryer(call, **options))
+
+            model.retryer = create
+            yield from super(ProxyEngineModel, model).generate_stream(*arguments, **given)
 
     def _prepare_completion_kwargs(self, *arguments: Any, **given: Any) -> dict[str, Any]:
         prepared: dict[str, Any] = super()._prepare_completion_kwargs(*arguments, **given)

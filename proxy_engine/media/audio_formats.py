@@ -46,7 +46,7 @@ READABLE_FORMATS = (
 
 
 def audio_format(data: bytes) -> AudioFormat | None:
-    """Return the format of a file by its first bytes; ``None`` if they are those of no format."""
+    """Return the format of a file by its first bytes; ``None`` if no format begins so."""
     head = data[:64]
     if head[:3] == b"ID3" and len(data) >= _ID3_HEADER_BYTES:
         # FLAC and AAC can follow such a tag as well, but are rare.

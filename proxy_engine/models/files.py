@@ -221,7 +221,7 @@ def _weights_problem(directory: Path, config: Mapping[str, Any]) -> str | None:
 
 
 def _missing_shards(names: Iterable[str]) -> set[str]:
-    """Return the shards that the names of others, such as ``model-00001-of-00002``, imply."""
+    """Return the shards whose existence is implied by a name such as ``model-00001-of-00002``."""
     expected = set[str]()
     for shard in filter(None, map(_SHARD.fullmatch, names)):
         stem, _, count = shard.groups()

@@ -85,13 +85,13 @@ PartsLoader: TypeAlias = Callable[[str, Mapping[str, Any], str, LoadOptions], Mo
 
 
 def is_speech_model(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a model that transcribes speech."""
+    """Whether a configuration describes a model that transcribes speech."""
     is_whisper = config.get("model_type") == "whisper" or config.keys() >= _DIMENSIONS
     return is_whisper or is_parakeet(config)
 
 
 def is_parakeet(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a Parakeet model, in NeMo's form or transformers'."""
+    """Whether a configuration describes a Parakeet model, in the form of NeMo or transformers."""
     target = str(config.get("target", "")).rpartition(".")[2]
     return target in _PARAKEET_TARGETS or config.get("model_type") in _PARAKEET_TYPES
 
@@ -102,7 +102,7 @@ def has_tokenizer_files(config: Mapping[str, Any]) -> bool:
 
 
 def is_multimodal(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a model which reads media, and which mlx-vlm may load."""
+    """Whether a configuration describes a model that reads media and that mlx-vlm may load."""
     if not any(config.get(key) for keys in MEDIA_KEYS.values() for key in keys):
         return False
     if not is_installed("vision"):

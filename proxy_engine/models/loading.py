@@ -151,7 +151,7 @@ class LoadedModel:
 
     @property
     def is_multimodal(self) -> bool:
-        """Whether the configuration is that of a model which reads media."""
+        """Whether the configuration describes a model that reads media."""
         return self.processor is not None or is_multimodal(self.config)
 
     def media_error(self) -> EngineError:

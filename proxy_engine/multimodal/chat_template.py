@@ -179,7 +179,7 @@ class MediaPlaces:
         kind: MediaKind,
         expanded: frozenset[int],
     ) -> MediaPlaces:
-        """Compare a rendered message with a medium to one without.
+        """Compare a message that is rendered with and without a medium.
 
         Args:
             tokenizer: Tokenizes rendered prompts.

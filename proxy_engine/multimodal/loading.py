@@ -128,7 +128,7 @@ def _check(model: Module) -> None:
 def _tokenizer(
     directory: Path, config: Mapping[str, Any], processor: Any, arguments: Mapping[str, Any]
 ) -> TokenizerWrapper:
-    """Load the tokenizer, with the chat template of the processor unless one is given."""
+    """Load the tokenizer, with the given chat template or else the processor's."""
     template = _chat_template(processor)
     from_processor = {} if template is None else {"chat_template": template}
     extra = {"trust_remote_code": False, **from_processor, **arguments}

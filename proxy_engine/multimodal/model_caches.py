@@ -65,7 +65,7 @@ class _View:
 
 
 class _SharedKeysView(_View):
-    """A cache for layers that read the keys and values of others as its state.
+    """A cache for layers that read the keys and values of other layers as its state.
 
     The state of mlx-lm's caches has room for later tokens, and zeros there are no keys. The offset
     of the cache is behind the tokens of the call as soon as it has their keys, while their queries
@@ -120,7 +120,7 @@ class _RecurrentView(_View):
     def update_recurrent(
         self, index: int, length: int, update: Callable[..., tuple[mx.array, ...]]
     ) -> tuple[mx.array, mx.array]:
-        """Replace a state by the one that ``update`` returns after its output."""
+        """Replace a state by the state that ``update`` returns after its output."""
         output, state = update(self.layer[index], None)[:2]
         self.layer[index] = state
         return output, state
@@ -128,7 +128,7 @@ class _RecurrentView(_View):
     def update_window(
         self, index: int, source: mx.array, width: int, *, lengths: mx.array | None = None
     ) -> mx.array:
-        """Keep the last ``width`` columns, or those before each row's padding on the right."""
+        """Keep the last ``width`` columns, in each row before its padding on the right."""
         length = source.shape[1] - width
         if lengths is None:
             state = mx.contiguous(source[:, length:])

@@ -195,7 +195,7 @@ class MultimodalProcessor:
         return [_Placed(kind, *placed) for placed in zip(split, digests, strict=True)]
 
     def _count_alone(self, kind: MediaKind, medium: Any) -> int:
-        """Return the number of placeholder tokens of a medium that is the only one of a prompt.
+        """Return the number of placeholder tokens of the only medium of a prompt.
 
         -1 if the chat template writes no such prompt.
         """

@@ -194,7 +194,7 @@ class MediaInputs:
     def _features(
         self, token_ids: Ids, arrays: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments of the language model: the processor's, and the computed ones."""
+        """Return the arguments of the language model: from the processor, and computed here."""
         arguments = to_mlx(arrays)
         pixels, mask = arguments.pop("pixel_values", None), arguments.pop("attention_mask", None)
         ids = mx.array(token_ids)[None]

@@ -116,7 +116,7 @@ def list_options(
     load: Callable[[], ListedArguments],
     types: Mapping[str, Any] | None = None,
 ) -> None:
-    """Give a function a signature that lists its options; those of requests are last.
+    """Give a function a signature that lists its options, with the options of requests last.
 
     ``inspect.signature`` and ``help`` read ``__signature__``. The options of an engine replace the
     defaults.

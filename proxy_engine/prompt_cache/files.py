@@ -174,7 +174,7 @@ def _digest(file: BinaryIO, header: bytes, digest: str) -> str:
 
 
 def model_identity(model: Module) -> dict[str, str]:
-    """Return the properties that two models must share for one to use the other's cache.
+    """Return the properties of a model on which its caches depend.
 
     Reads all weights once. To be called on the thread that runs the model.
 

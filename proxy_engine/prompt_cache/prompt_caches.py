@@ -240,7 +240,7 @@ class PromptCaches:
         return self._insert(ids, cache)
 
     def clear(self) -> None:
-        """Remove all cached texts of the model, also those in the directory of ``options``."""
+        """Remove all cached texts of the model, also from the directory of ``options``."""
         self._store.clear()
         disk = self.open_disk()
         if disk is not None:
@@ -333,7 +333,7 @@ class PromptCaches:
         return _fresh_cache(self._model, self.options.max_kv_size)
 
     def _fits(self, cache: Sequence[Any], length: int) -> bool:
-        """Whether a cache that was read is one of the model's, with ``length`` tokens."""
+        """Whether a cache that was read fits the model, and has ``length`` tokens."""
         known = [type(layer) for layer in self.fresh()]
         types = [type(layer) for layer in cache if not isinstance(layer, QuantizedKVCache)]
         fits = len(cache) == len(known) and all(kind in known for kind in types)

@@ -235,19 +235,17 @@ class RunningRequest:
 
     def _attempt_usage(self) -> Usage:
         request, sequence, prompt = self.request, self.sequence, self.request.prompt
-        timings, drafting = sequence.timings, sequence.drafting
+        timings, drafting, output = sequence.timings, sequence.drafting, sequence.output
         drafts = {}
         if drafting is not None:
             for source, drafted in drafting.drafted.items():
                 drafts[source] = DraftUsage(drafted, drafting.accepted[source])
         return Usage(
             prompt_tokens=len(prompt.token_ids),
-            completion_tokens=len(self.sequence.output),
+            completion_tokens=len(output),
             cached_tokens=self.cached_tokens,
-            reasoning_tokens=sum(
-                getattr(token.part, "name", "") == REASONING for token in self.sequence.output
-            ),
-            forced_tokens=[token.is_forced for token in self.sequence.output].count(True),
+            reasoning_tokens=[getattr(token.part, "name", "") for token in output].count(REASONING),
+            forced_tokens=[token.is_forced for token in output].count(True),
             prompt_seconds=timings.prompt,
             completion_seconds=timings.completion,
             mask_seconds=timings.of("mask", "advance"),

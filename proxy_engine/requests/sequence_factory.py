@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mlx_lm.models.cache import make_prompt_cache
 
 from state_machines import Vocabulary
+from state_machines.repetition import RepetitionDetector
 
 from ..answers.composition import REASONING
 from ..conversation.chat_template import chat_template
@@ -22,12 +23,18 @@ from ..generation import (
     Drafting,
     FastForward,
     GeneratedSequence,
+    GuardedGrammar,
+    MinTokens,
     ModelDrafter,
     PartLimits,
-    SequenceOptions,
+    RepetitionStop,
+    ReportedLogprobs,
+    Restriction,
+    Script,
     SequenceSamplers,
     StepCosts,
     Timings,
+    UsableTokens,
     end_token_ids,
     text_token_mask,
     xtc_special_tokens,
@@ -80,41 +87,27 @@ class SequenceFactory:
 
     def sequence(self, request: Request) -> GeneratedSequence:
         """Return the sequence that answers a request."""
-        options = request.options
-        guard = request.guard
-        matcher = None if guard is None else guard.matcher
-        seconds = options.max_seconds
-        begin = time.perf_counter()
-        if request.counts_waiting:
-            # The time until a stream is read lies between the two, and does not count.
-            begin = request.created - request.preparation_seconds
-        deadline = None if seconds is None else Deadline(begin + seconds)
+        options, hooks, guard = request.options, request.hooks, request.guard
+        reports = ReportedLogprobs.of(
+            logprobs=options.logprobs,
+            vectors=hooks.logprob_vectors,
+            confidence=bool(options.confidence),
+        )
+        ends = end_token_ids(self.vocabulary, self.loaded.tokenizer)
+        if guard is None:
+            ends = tuple(dict.fromkeys((*ends, *options.stop_ids)))
+        samples_all = reports is not None and reports.samples_all
+        constraint = Constraint(
+            self._restrictions(request, samples_all=samples_all),
+            ends,
+            request.max_tokens,
+            part=request.answer.part,
+        )
         samplers = SequenceSamplers(
             options,
-            () if matcher is None else matcher.temperatures,
-            hooks=request.hooks,
+            () if guard is None else guard.matcher.temperatures,
+            hooks=hooks,
             xtc_special_tokens=self._xtc_special_tokens,
-        )
-        ends, usable_tokens = end_token_ids(self.vocabulary, self.loaded.tokenizer), None
-        if matcher is None:
-            ends = tuple(dict.fromkeys((*ends, *options.stop_ids)))
-            usable_tokens = self._usable_tokens(options)
-        constraint = Constraint(
-            SequenceOptions(
-                end_token_ids=ends,
-                max_tokens=request.max_tokens,
-                min_tokens=options.min_tokens,
-                logprobs=options.logprobs,
-                logprob_vectors=request.hooks.logprob_vectors,
-                confidence=bool(options.confidence),
-                usable_tokens=usable_tokens,
-                stop_repetition=options.stop_repetition,
-            ),
-            self.masks,
-            PartLimits(options.parts, deadline, request.max_tokens, budgets=(REASONING,)),
-            guard=guard,
-            part=request.answer.part,
-            fast_forward=self.fast_forward if options.fast_forward else None,
         )
         return GeneratedSequence(
             request.prompt.token_ids,
@@ -122,9 +115,40 @@ class SequenceFactory:
             samplers,
             masks=self.masks,
             choices=self.fast_forward if options.exact_choices else None,
+            reports=reports,
             drafting=self._drafting(request),
             timings=Timings(is_traced=options.trace),
         )
+
+    def _restrictions(self, request: Request, *, samples_all: bool) -> list[Restriction]:
+        """Return the restrictions that a request needs, in order."""
+        options, guard, made = request.options, request.guard, list[Restriction]()
+        if options.max_seconds is not None:
+            begin = time.perf_counter()
+            if request.counts_waiting:
+                # The time until a stream is read lies between the two, and does not count.
+                begin = request.created - request.preparation_seconds
+            made.append(Deadline(begin + options.max_seconds))
+        if guard is None:
+            usable = self._usable_tokens(options)
+            made += [] if usable is None else [UsableTokens(usable)]
+        else:
+            limits = {
+                name: part.max_tokens
+                for name, part in options.parts.items()
+                if part.max_tokens is not None
+            }
+            if limits:
+                made.append(PartLimits(limits, request.max_tokens, budgets=(REASONING,)))
+            made.append(GuardedGrammar(guard))
+        if options.min_tokens:
+            made.append(MinTokens(options.min_tokens, self.masks, self.vocabulary.size))
+        if guard is not None:
+            if options.stop_repetition:
+                made.append(RepetitionStop(RepetitionDetector(self.vocabulary)))
+            forced = self.fast_forward if options.fast_forward and not samples_all else None
+            made.append(Script(self.masks, forced, samples_end=samples_all))
+        return made
 
     def drafters(self, prompt_ids: Sequence[int]) -> list[Drafter]:
         """Return the drafters of a sequence that need no model, the preferred one first."""

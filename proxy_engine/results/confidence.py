@@ -79,7 +79,7 @@ class AnswerValues:
     def of(
         cls, text: str, parsed: Any, calls: Sequence[ToolCall], parts: Sequence[AnswerPart]
     ) -> AnswerValues:
-        """Return the values of an answer; the arguments are those of its ``GenerationResult``."""
+        """Return the values of an answer, from attributes of its ``GenerationResult``."""
         values = cls("".join(part.text for part in parts).encode())
         offset = 0
         for part in parts:
@@ -159,7 +159,7 @@ class AnswerValues:
             self.regions.append(Region(pointer, offset, offset + len(text), "json"))
 
     def _add_root(self, pointer: str, span: _Span | None) -> None:
-        """Add the span of a part's value, and extend those of the values that contain it."""
+        """Add the span of a part's value, and extend the spans of the values around it."""
         for outer in reversed([*prefixes(pointer)]):
             known = self.spans.get(outer, span)
             both = (*known, *span) if known is not None and span is not None else None
@@ -315,7 +315,7 @@ def _decisions(
 
 
 def _is_within(span: _Span | None, written: Sequence[_Span]) -> bool:
-    """Whether one of the ``written`` spans, which are in order, contains a span."""
+    """Whether a span lies inside any ``written`` span; these are in order."""
     if span is None:
         return False
     number = bisect_right(written, span[0], key=lambda span: span[0])

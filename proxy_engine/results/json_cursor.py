@@ -113,7 +113,7 @@ class JsonCursor:
             yield container.pointer, Unfinished(name)
 
     def open_pointer(self, following: bytes) -> str:
-        """Return the pointer of the innermost incomplete value, or of the one that must come next.
+        """Return the pointer of the innermost incomplete value, or of the next value.
 
         Args:
             following: The next byte, which ends a number; it may be empty.

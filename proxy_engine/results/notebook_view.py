@@ -223,7 +223,7 @@ def kind_of(name: str, *, is_marker: bool = False, is_value: bool = False) -> st
 
 
 def segments_of(result: GenerationResult[Any]) -> Iterator[ShownSegment]:
-    """Yield the output token by token; by part if the tokens' lengths are not those of the text.
+    """Yield the output token by token; by part if the tokens' lengths do not add up to the text.
 
     Lengths differ where the output has bytes that are no UTF-8, which its text replaces.
     """

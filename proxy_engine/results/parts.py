@@ -199,7 +199,7 @@ class Logprob:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """The chosen token and the most likely ones at its position, in descending order.
+    """The chosen token, and the most likely tokens at its position in descending order.
 
     Attributes:
         chosen: The chosen token.

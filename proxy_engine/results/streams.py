@@ -138,7 +138,7 @@ class AsyncStream(Generic[E]):
 
 
 class EventStream(Stream["StreamEvent[GenerationResult[T | None]]"], Generic[T]):
-    """The events of one request; the last one is ``Finished``.
+    """The events of a request; the last event is ``Finished``.
 
     The request is queued when the first event is requested. The model does not wait for the reader.
     Closing or dropping the stream cancels the request. ``next`` raises the request's errors.
@@ -194,7 +194,7 @@ def _ended() -> RuntimeError:
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """A request that differs from the others of its batch in more than the prompt.
+    """A request of a batch that has options besides the prompt.
 
     Attributes:
         prompt: The prompt.

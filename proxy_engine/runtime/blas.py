@@ -83,7 +83,7 @@ def widen_on_cpu(model: Module, name: str) -> None:
 
 
 def dequantize(model: Module) -> None:
-    """Replace the quantized layers of a model by dense ones with equal values, as lazy arrays.
+    """Replace the quantized layers of a model by dense layers with equal values, as lazy arrays.
 
     Args:
         model: The model, which is changed. Its quantized layers are linear ones or embeddings.

@@ -1,4 +1,4 @@
-"""mlx-lm's package as a namespace, whose own code is executed when one of its names is used.
+"""mlx-lm's package as a namespace whose own code runs when a name in it is first used.
 
 ``mlx_lm/__init__`` imports transformers, which takes longer than loading a small model. The modules
 of models and caches need neither.

@@ -55,7 +55,7 @@ def is_installed(extra: Extra) -> bool:
 
 
 def import_extra(extra: Extra, module: str, *, purpose: str) -> Any:
-    """Import a module of an extra's package, or of one that the package requires.
+    """Import a module of an extra's package, or of a package that it requires.
 
     Args:
         extra: The extra.

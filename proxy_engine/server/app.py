@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from ..engine.inference_engine import InferenceEngine
 from ..options.generation import GenerationOptions
+from .admission import Admission
 from .endpoints import (
     choices,
     messages,
@@ -29,7 +30,7 @@ from .middleware import middleware_for
 from .model_host import Load, ModelHost
 from .models import KnownModel, ModelRegistry
 from .response_store import ResponseStore
-from .running import AdmissionQueue, Services
+from .running import Services
 from .settings import ServerSettings
 from .unknown_fields import UnknownFields
 
@@ -87,8 +88,8 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         services.host.start()
         yield
-        services.drain()
-        services.end_running()
+        services.admission.close()
+        services.admission.cancel_all()
         await services.host.close()
 
     app = FastAPI(
@@ -123,7 +124,7 @@ def registry_of(settings: ServerSettings) -> ModelRegistry:
 
 
 async def _reads_media(services: Services) -> bool:
-    """Whether the model in memory, or one that a request can name, reads images or recordings."""
+    """Whether any model that a request can use reads images or recordings."""
     current = services.host.current
     if current is not None and current.engine.input_modalities > {"text"}:
         return True
@@ -152,24 +153,20 @@ def _services(
         current=current,
         idle_seconds=settings.idle_seconds,
     )
-    queue = AdmissionQueue(
-        settings.max_running,
-        settings.max_queue,
-        lambda: metrics.mean_answer_seconds or 1.0,
-        metrics.refused.inc,
+    admission = Admission(
+        host, metrics, max_running=settings.max_running, max_waiting=settings.max_queue
     )
     services = Services(
         settings,
         registry,
         host,
-        queue,
+        admission,
         metrics,
         ResponseStore(settings.stored_responses),
-        asyncio.Semaphore(settings.max_running),
         UnknownFields(settings.unknown_fields),
     )
-    metrics.watch("num_requests_running", "Answers that run.", lambda: queue.running)
-    metrics.watch("num_requests_waiting", "Answers that wait.", lambda: queue.waiting)
+    metrics.watch("num_requests_running", "Answers that run.", lambda: admission.running)
+    metrics.watch("num_requests_waiting", "Answers that wait.", lambda: admission.waiting)
     metrics.watch("memory_bytes", "Memory of all MLX arrays, in bytes.", used_bytes)
     metrics.watch(
         "model_loaded", "1 if a model is in memory, else 0.", lambda: host.current is not None

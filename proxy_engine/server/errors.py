@@ -312,7 +312,7 @@ def media_error(error: MediaError, param: str) -> ApiError:
 def translated_errors(
     names: Mapping[str, str], part_name: PartName | None = None
 ) -> Iterator[None]:
-    """Convert the engine's errors to ``ApiError``; the arguments are those of ``api_error``."""
+    """Convert the engine's errors to ``ApiError``, with the arguments of ``api_error``."""
     try:
         yield
     except ProxyError as error:

@@ -53,7 +53,7 @@ def readable_message(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def media_part(part: Any) -> Any:
-    """Return a content block of the Model Context Protocol as a part; others as they are.
+    """Convert a content block of the Model Context Protocol to a part; keep other blocks.
 
     An image of a type that no model reads becomes text that names the type.
     """

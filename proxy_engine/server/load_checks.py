@@ -55,7 +55,7 @@ def release_unused() -> int:
 
 
 def available_bytes(limit: int | None = None) -> int:
-    """Bytes that can be allocated besides those in use.
+    """Bytes that can be allocated besides the bytes in use.
 
     That is what MLX leaves of the memory that the device recommends to use and, where the device
     shares the computer's memory, what all programs leave of it.

@@ -41,7 +41,7 @@ def check_urls(messages: list[dict[str, Any]], part_name: PartName, *, is_allowe
 
 
 def prompt_characters(messages: list[dict[str, Any]]) -> int:
-    """Return the number of characters in the strings of messages, except those of media."""
+    """Return the number of characters in the strings of messages, without media."""
     return _count_characters(without_media(messages))
 
 

@@ -284,7 +284,7 @@ class KeyMiddleware:
 def middleware_for(
     settings: ServerSettings, requests: Counter, reads_media: ReadsMedia | None = None
 ) -> list[Middleware]:
-    """Return the middleware of a server, the one that handles a request first at the front.
+    """Return the middleware of a server in the order in which it handles a request.
 
     Args:
         settings: The settings.

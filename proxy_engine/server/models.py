@@ -130,7 +130,7 @@ class KnownModel:
 
 
 class ModelRegistry:
-    """Finds models: the default one, those in directories, and those in the Hugging Face cache.
+    """Finds models: the default model, and models in directories and in the Hugging Face cache.
 
     Every call lists the directories again, since models and adapters come and go.
 
@@ -181,7 +181,7 @@ class ModelRegistry:
         return [model for model in self._known() if model.problem is None]
 
     def find(self, name: str | None, transcribes: bool = False) -> KnownModel | None:
-        """Return the model of that name, even one with a ``problem``; ``None`` if there is none.
+        """Return the model of that name, even with a ``problem``; ``None`` if it is not known.
 
         Args:
             name: A full name, or the default model's path. ``None`` or empty, an alias, or
@@ -200,7 +200,7 @@ class ModelRegistry:
         return exact
 
     def find_draft(self, name: str) -> KnownModel | None:
-        """Return the draft model of that name: that of the default model, or any known model.
+        """Return the draft model of that name: the default model's, or any known model.
 
         ``DEFAULT_MODEL`` is a name of the former, and ``OWN`` that of the heads of any model.
         """

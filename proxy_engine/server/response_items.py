@@ -96,7 +96,7 @@ def input_items(
 
 
 def is_known_item(item: Mapping[str, Any]) -> bool:
-    """Return whether a message says what an item says; others are left out."""
+    """Return whether an item is of a known type; items of other types are left out."""
     kind = item.get("type", "message")
     return not isinstance(kind, str) or kind in ITEM_KEYS or _kind_of_hosted(item) is not None
 

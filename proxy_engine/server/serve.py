@@ -110,14 +110,14 @@ class _Server(uvicorn.Server):
             _logger.info("listening", extra={"fields": fields})
 
     def _is_idle(self) -> bool:
-        queue = self._services.queue
-        return not (queue.running or queue.waiting)
+        admission = self._services.admission
+        return not (admission.running or admission.waiting)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Refuse new requests, and cancel answers that outlast the grace period."""
         self._collecting.cancel()
-        self._services.drain()
-        _logger.info("stopping", extra={"fields": {"answers": self._services.queue.running}})
+        self._services.admission.close()
+        _logger.info("stopping", extra={"fields": {"answers": self._services.admission.running}})
         ending = asyncio.create_task(self._end_running())
         try:
             await super().shutdown(sockets)
@@ -138,7 +138,7 @@ class _Server(uvicorn.Server):
 
     async def _end_running(self) -> None:
         await asyncio.sleep(self._services.settings.grace_seconds)
-        self._services.end_running()
+        self._services.admission.cancel_all()
 
 
 def uvicorn_config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:

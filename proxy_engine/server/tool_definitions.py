@@ -193,7 +193,7 @@ def _tool(definition: Mapping[str, Any], name: str | None, about: str) -> Tool:
 
 
 def _flat(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition without the object inside that of chat completions."""
+    """Return a tool's definition as one object, without the inner object of chat completions."""
     kind = definition.get("type")
     inner = definition.get(kind) if isinstance(kind, str) else None
     if isinstance(inner, Mapping):
@@ -210,7 +210,7 @@ def _unknown(members: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def unread_members(tool: Any, field: str) -> Iterator[str]:
-    """Yield the field of a hosted tool, or those of members that no model reads."""
+    """Yield the field of a hosted tool, or the fields that no model reads."""
     if not isinstance(tool, Mapping):
         return
     if tool.get("type") == "namespace":
@@ -224,7 +224,7 @@ def unread_members(tool: Any, field: str) -> Iterator[str]:
 
 
 def is_hosted(definition: Any) -> bool:
-    """Return whether a definition is that of a tool that runs on the servers of its vendor."""
+    """Return whether a definition describes a hosted tool, which runs on its vendor's servers."""
     if not isinstance(definition, Mapping):
         return False
     kind = definition.get("type")

@@ -93,7 +93,7 @@ class ToolList:
         return self.given_choice
 
     def shown_name(self, name: str, namespace: str | None = None) -> str:
-        """Return the name that the model reads for a client's tool, also for unknown ones."""
+        """Return the name that the model reads for a client's tool, even if the tool is unknown."""
         found = self._named(name, namespace)
         if len(found) == 1:
             return found[0].tool.name

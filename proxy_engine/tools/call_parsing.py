@@ -137,7 +137,7 @@ def _format(source: Any) -> ToolFormat:
 
 
 class _CallReader:
-    """Checks calls, and converts them to those of a message."""
+    """Checks calls, and converts them to the calls of a message."""
 
     def __init__(self, tool_format: ToolFormat, tools: Iterable[Any] | None) -> None:
         self.format = tool_format

@@ -176,7 +176,7 @@ def answered_arguments(conversation: Sequence[Interaction]) -> dict[str, list[Ma
 
 
 def _answers(result: Interaction, call: ToolCall) -> bool:
-    """Whether a result is that of a call. Clients write the id, the name, both or neither."""
+    """Whether a result belongs to a call. Clients write the id, the name, both or neither."""
     if result.tool_call_id is not None:
         return result.tool_call_id == call.id
     return result.name in (None, call.name)

@@ -274,7 +274,7 @@ def tool_from_type(
 
 
 def _flat(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition without ``null`` and without the object inside that of the chat API.
+    """Return a definition without ``null``, and without the inner object of the chat API.
 
     Some clients write ``null`` for a missing value.
     """

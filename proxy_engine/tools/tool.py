@@ -83,7 +83,7 @@ class Tool:
         description: str = "",
         function: Callable[[str], Any] | None = None,
     ) -> Tool:
-        r"""Return a custom tool: one that is called with a text, its input.
+        r"""Return a custom tool, which is called with a text, its input.
 
         The grammar is compiled by the first request with the tool.
 

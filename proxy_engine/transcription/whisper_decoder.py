@@ -70,7 +70,7 @@ class WhisperDecoder(Module):
             layer.cross = keys, _heads(attention.value(states), attention.n_head)
 
     def _positions(self, offset: int | mx.array, length: int) -> mx.array:
-        """Return the embeddings of the next positions, those of each row if offsets differ."""
+        """Return the embeddings of the next positions, by row if offsets differ."""
         embeddings = cast(mx.array, cast(Any, self.whisper).decoder.positional_embedding)
         if isinstance(offset, int):
             return embeddings[offset : offset + length]

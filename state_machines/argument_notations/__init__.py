@@ -1,4 +1,4 @@
-"""Notations of the arguments of tool calls: JSON, and those of model families.
+"""Notations of the arguments of tool calls: JSON, and the notations of model families.
 
 >>> from state_machines.argument_notations import JSON, QWEN_CODER
 >>> schema = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -205,7 +205,7 @@ def property_pointer(schema: Any, name: str) -> str:
 
 
 def names_of_properties(schema: Any) -> Iterator[str]:
-    """Yield the names that a schema mentions, those of the members of constants included."""
+    """Yield the names that a schema mentions, also the names of members in constants."""
     for inner, _ in _subschemas(schema):
         names: list[Any] = []
         for keyword in _BY_PROPERTY:
@@ -233,7 +233,7 @@ def _constants(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _subschemas(schema: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield a schema and its subschemas with their pointers, outer ones first."""
+    """Yield a schema and its subschemas with their pointers, the outermost schema first."""
     waiting: deque[tuple[Any, str]] = deque([(schema, "")])
     while waiting:
         found, pointer = waiting.popleft()

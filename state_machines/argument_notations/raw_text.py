@@ -193,7 +193,7 @@ class PlainMembers(MemberSyntax):
         return self._names.read(name)
 
     def _with_aliases(self, language: Node) -> Node:
-        """Return a language of names with aliases in place of the renamed ones."""
+        """Return a language of names in which aliases replace renamed properties."""
         aliases = self._names.aliases
         plain = without_words(language, (*aliases, *aliases.values()))
         written = (alias for name, alias in aliases.items() if contains_word(language, name))

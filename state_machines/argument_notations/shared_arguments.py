@@ -109,7 +109,7 @@ _SHARED: WeakValueLruCache[Hashable, SharedArguments] = WeakValueLruCache(LIMITS
 def shared_arguments(
     notation: Notation, schema: Schema, options: Mapping[str, Any]
 ) -> SharedArguments:
-    """Return the arguments of a schema, those of an equal schema and options if they are known.
+    """Return the compiled arguments of a schema; equal schemas with equal options share them.
 
     Args:
         notation: The notation.
@@ -137,7 +137,7 @@ def shared_arguments(
 
 
 def _key(notation: Notation, schema: Schema, options: NotationOptions) -> tuple[Any, ...] | None:
-    """Return the key of arguments; ``None`` if they are those of one request alone."""
+    """Return the key of arguments; ``None`` if only a single request can use them."""
     own = options.registry, options.sources, options.excluding, options.input
     if any(own) or options.registry is not None or options.input is not None:
         return None

@@ -365,7 +365,7 @@ class _TaggedCompiler(ArgumentCompiler):
         return union(forms)
 
     def _guessed_json(self, term: Term, strings: Node) -> Node:
-        """Write the strings raw that are no JSON, and the others between quotes."""
+        """Write texts raw, but in quotes if they read as JSON, such as ``true``."""
         raw = intersection((NOT_JSON, TRIMMED))
         quoted = encoded(difference(strings, raw, ANY_CODE_POINT), JSON_STRING, b'"')
         return union(

@@ -316,7 +316,7 @@ class Guard:
         return None if found is None else (state, found)
 
     def _planned(self, state: Node) -> Plan | None:
-        """Return a plan for a state, if one is found within the budget of a token."""
+        """Return a plan for a state; ``None`` if the search exceeds the budget of a token."""
         try:
             return self._completion.plan(state, steps=LIMITS.token_plan_steps)
         except (GrammarBudgetError, UnwritableTextError):

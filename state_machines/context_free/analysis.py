@@ -76,13 +76,9 @@ class Analysis:
     def _callees(self, rules: dict[str, Rule], start: str) -> dict[str, list[str]]:
         """Return the rules that each reachable rule refers to; check the references of all."""
         if start not in rules:
-            raise GrammarSyntaxError(
-                f"there is no rule {start!r} to start with",
-                line=1,
-                column=1,
-                rule=start,
-                hint=f"There are {', '.join(list(rules)[:8])}",
-            )
+            hint = f"There are {', '.join(list(rules)[:8])}"
+            what = f"there is no rule {start!r} to start with"
+            raise GrammarSyntaxError.at((1, 1), what, start, hint)
         callees: dict[str, list[str]] = {}
         for rule in rules.values():
             names: dict[str, None] = {}
@@ -93,14 +89,8 @@ class Analysis:
                     continue
                 names[found.name] = None
                 if found.name not in rules:
-                    line, column = found.position
-                    raise GrammarSyntaxError(
-                        f"there is no rule {found.name!r}",
-                        line=line,
-                        column=column,
-                        rule=rule.name,
-                        hint='Texts stand in "quotes"',
-                    )
+                    what, hint = f"there is no rule {found.name!r}", 'Texts stand in "quotes"'
+                    raise GrammarSyntaxError.at(found.position, what, rule.name, hint)
             callees[rule.name], self._sizes[rule.name] = list(names), size
         return {name: callees[name] for name in reachable(start, callees.__getitem__)}
 

@@ -32,10 +32,12 @@ from state_machines.grammar.tokens import token_set
 from state_machines.grammar.until import text_without
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
+from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
     Characters,
     Choice,
     Expression,
+    Grammar,
     NamedTokens,
     Reference,
     Repeat,
@@ -43,6 +45,7 @@ from state_machines.syntax_tree import (
     Series,
     String,
     Terminal,
+    walk,
 )
 
 _SHORTEST_TEXT_BYTES = 1_000_000
@@ -228,22 +231,16 @@ class GrammarCompiler(ExpressionCompiler):
 
     def _check(self, rule: Rule) -> None:
         length = self.analysis.shortest[rule.name]
-        line, column = rule.position
         if length == math.inf:
-            raise UnsatisfiableGrammarError(
+            raise UnsatisfiableGrammarError.at(
+                rule.position,
                 f"no text matches the rule {rule.name!r}",
-                line=line,
-                column=column,
-                rule=rule.name,
-                hint="Each of its alternatives leads to itself or to a class without a member",
+                rule.name,
+                "Each of its alternatives leads to itself or to a class without a member",
             )
         if length > _SHORTEST_TEXT_BYTES:
-            raise UnsupportedGrammarError(
-                f"the shortest text has more than {_SHORTEST_TEXT_BYTES:,} bytes",
-                line=line,
-                column=column,
-                rule=rule.name,
-            )
+            what = f"the shortest text has more than {_SHORTEST_TEXT_BYTES:,} bytes"
+            raise UnsupportedGrammarError.at(rule.position, what, rule.name)
 
     def _node_before_compilation(self, name: str) -> Node | None:
         """Return the node of a rule that is trivial or recursive, else ``None``."""
@@ -301,12 +298,24 @@ class GrammarCompiler(ExpressionCompiler):
         return super()._union(branches, first)
 
     def too_many_optional_parts(self, what: str) -> NoReturn:
-        line, column = self.rule.position
-        raise UnsupportedGrammarError(what, line=line, column=column, rule=self.rule.name)
+        raise UnsupportedGrammarError.at(self.rule.position, what, self.rule.name)
 
 
-def byte_language(rules: dict[str, Rule], start: str, book: RuleBook) -> Node:
-    """Return the texts of a rule, in bytes. All states of unbounded texts have a rule book."""
+def byte_machine(grammar: Grammar, start: str) -> StateMachine:
+    """Return the machine of the texts of a rule. All states of unbounded texts have a rule book.
+
+    Raises:
+        GrammarError: No text matches, or a limit is exceeded.
+    """
+    rules = grammar.rules
+    book = RuleBook(lambda book: _define(rules, start, book))
+    parts = (part for rule in rules.values() for part in walk(rule.body))
+    token_sets = [part for part in parts if isinstance(part, NamedTokens)]
+    return StateMachine(_define(rules, start, book), book.clear, token_sets=token_sets)
+
+
+def _define(rules: dict[str, Rule], start: str, book: RuleBook) -> Node:
+    """Define the rules in a book, and return the texts of a rule."""
     compiler = GrammarCompiler(rules, start, book)
     node = compiler.start
     if node.rule_book is None and not compiler.analysis.is_bounded(rules[start].body):

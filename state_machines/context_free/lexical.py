@@ -9,12 +9,12 @@ from state_machines.context_free.recursion import RuleBook
 from state_machines.errors import UnsatisfiableGrammarError
 from state_machines.grammar.lexicon import Lexicon, TerminalLanguage
 from state_machines.grammar.lexing import before_lexeme
-from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.node import EMPTY
 from state_machines.grammar.token_limits import LimitedRule
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import NamedTokens, Rule
 
-__all__ = ["LexicalCompiler", "LexicalGrammar", "TerminalLanguage"]
+__all__ = ["LexicalGrammar", "TerminalLanguage", "lexical_machine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,54 +45,41 @@ class LexicalGrammar:
     token_sets: tuple[NamedTokens, ...] = ()
     limited_rules: tuple[LimitedRule, ...] = ()
 
-    @property
-    def temperatures(self) -> set[float]:
-        """The sampling temperatures of terminals."""
-        return {each.temperature for each in self.terminals if each.temperature is not None}
 
-
-class LexicalCompiler:
-    """Compiles a grammar over lexemes; :meth:`compile` returns the node of its texts.
-
-    Args:
-        grammar: The grammar.
-        start: The rule that whole texts match.
+def lexical_machine(grammar: LexicalGrammar, start: str) -> StateMachine:
+    """Return the machine of the texts of a rule.
 
     Raises:
         GrammarError: No text matches, or a limit is exceeded.
     """
-
-    def __init__(self, grammar: LexicalGrammar, start: str) -> None:
-        self._grammar = grammar
-        self._start = start
-        self._lexicon: Lexicon | None = None
-        self._empty = frozenset(
-            number
-            for number, terminal in enumerate(grammar.terminals)
-            if terminal.language is EMPTY
-            or (terminal.language.boolean and terminal.language.is_empty)
+    empty = frozenset(
+        number
+        for number, terminal in enumerate(grammar.terminals)
+        if terminal.language is EMPTY or (terminal.language.boolean and terminal.language.is_empty)
+    )
+    book = RuleBook(lambda book: GrammarCompiler(grammar.rules, start, book, empty))
+    compiler = GrammarCompiler(grammar.rules, start, book, empty)
+    lexicon = Lexicon(
+        grammar.terminals,
+        sum(1 << number for number in grammar.ignored),
+        compiler.analysis.followers(),
+        ignores_once=grammar.ignores_once,
+    )
+    node = before_lexeme(lexicon, compiler.start, may_ignore=grammar.ignores_first)
+    if node is EMPTY:
+        rule = grammar.rules[start]
+        raise UnsatisfiableGrammarError.at(
+            rule.position,
+            f"no text of the rule {rule.name!r} is found whose lexemes are longest matches",
+            rule.name,
+            "A terminal continues with every byte that the next one begins with",
         )
-
-    def compile(self, book: RuleBook) -> Node:
-        """Return the node of the texts. The parser's recursive rules are defined in the book."""
-        grammar = self._grammar
-        compiler = GrammarCompiler(grammar.rules, self._start, book, self._empty)
-        if self._lexicon is None:
-            self._lexicon = Lexicon(
-                grammar.terminals,
-                sum(1 << number for number in grammar.ignored),
-                compiler.analysis.followers(),
-                ignores_once=grammar.ignores_once,
-            )
-        node = before_lexeme(self._lexicon, compiler.start, may_ignore=grammar.ignores_first)
-        if node is EMPTY:
-            rule = grammar.rules[self._start]
-            line, column = rule.position
-            raise UnsatisfiableGrammarError(
-                f"no text of the rule {rule.name!r} is found whose lexemes are longest matches",
-                line=line,
-                column=column,
-                rule=rule.name,
-                hint="A terminal continues with every byte that the next one begins with",
-            )
-        return node
+    temperatures = (each.temperature for each in grammar.terminals)
+    return StateMachine(
+        node,
+        book.clear,
+        token_sets=grammar.token_sets,
+        limited_rules=grammar.limited_rules,
+        temperatures=(each for each in temperatures if each is not None),
+        inner=grammar.owners,
+    )

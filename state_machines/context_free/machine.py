@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Literal, Self
 
 from state_machines.budgets import step_budget
 from state_machines.context_free.captures import CaptureReader
-from state_machines.context_free.compiler import byte_language
-from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar
+from state_machines.context_free.compiler import byte_machine
+from state_machines.context_free.lexical import LexicalGrammar, lexical_machine
 from state_machines.context_free.notations import NOTATIONS
-from state_machines.context_free.recursion import RuleBook
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
-from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
-from state_machines.syntax_tree import Grammar, NamedTokens, walk
 
 _GBNF_DEFINITION = re.compile(r"^\s*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
 
@@ -60,33 +56,21 @@ class GrammarStateMachine(StateMachine):
             with step_budget(LIMITS.compile_steps):
                 grammar = NOTATIONS[notation](text)
                 start_rule = grammar.start if start is None else start
-                compile_into = _compiler(grammar, start_rule)
-                book = RuleBook(compile_into)
-                first = compile_into(book)
+                if isinstance(grammar, LexicalGrammar):
+                    machine = lexical_machine(grammar, start_rule)
+                else:
+                    machine = byte_machine(grammar, start_rule)
         except GrammarBudgetError as error:
-            raise UnsupportedGrammarError(
-                error.what, line=1, column=1, hint="Simplify the grammar"
-            ) from error
+            hint = "Simplify the grammar"
+            raise UnsupportedGrammarError.at((1, 1), error.what, hint=hint) from error
         except RecursionError as error:
-            raise UnsupportedGrammarError(
-                "the grammar is nested too deeply", line=1, column=1
-            ) from error
+            what = "the grammar is nested too deeply"
+            raise UnsupportedGrammarError.at((1, 1), what) from error
         self._text, self._notation = text, notation
+        super().__init__(machine.start, inner=[machine])
         self._captures: CaptureReader | None = None
-        if not isinstance(grammar, LexicalGrammar):
-            parts = (part for rule in grammar.rules.values() for part in walk(rule.body))
-            token_sets = [part for part in parts if isinstance(part, NamedTokens)]
-            super().__init__(first, book.clear, token_sets=token_sets)
-            return
-        super().__init__(
-            first,
-            book.clear,
-            token_sets=grammar.token_sets,
-            limited_rules=grammar.limited_rules,
-            temperatures=grammar.temperatures,
-            inner=grammar.owners,
-        )
-        if any(rule.options.capture is not None for rule in grammar.rules.values()):
+        has_captures = any(rule.options.capture is not None for rule in grammar.rules.values())
+        if isinstance(grammar, LexicalGrammar) and has_captures:
             self._captures = CaptureReader(grammar, start_rule)
 
     def captures(self, text: str | bytes) -> dict[str, str | list[str]]:
@@ -190,10 +174,3 @@ class GrammarStateMachine(StateMachine):
     def notation(self) -> str:
         """The name of the notation of :attr:`text`, such as ``"lark"``."""
         return self._notation
-
-
-def _compiler(grammar: Grammar | LexicalGrammar, start: str) -> Callable[[RuleBook], Node]:
-    """Return the function that compiles a grammar and defines its recursive rules in a book."""
-    if isinstance(grammar, LexicalGrammar):
-        return LexicalCompiler(grammar, start).compile
-    return lambda book: byte_language(grammar.rules, start, book)

@@ -52,7 +52,7 @@ class _Boolean(Node):
 
     @property
     def raw_transitions(self) -> Transitions:
-        """The derivatives, including those without a word."""
+        """The derivatives, also derivatives without a word."""
         raw = self._raw
         if raw is None:
             raw = self._raw = self._make_raw_transitions()
@@ -235,7 +235,7 @@ def counts_any_symbol(node: Repetition) -> bool:
 
 
 def bounds_and_rest(node: Node) -> tuple[Repetition, Node] | None:
-    """Return an intersection of two members as a bound on the length and the other member."""
+    """Return an intersection with a bound on the length as that bound and the second member."""
     if not isinstance(node, Intersection) or len(node.members) != 2:
         return None
     one, other = node.members

@@ -249,7 +249,7 @@ def _any_of(flat: dict[Node, None]) -> Node:
 
 
 def _simplified(members: Iterable[Node]) -> dict[Node, None]:
-    """Flatten the members of a union, and drop the subsumed ones."""
+    """Flatten the members of a union, and drop subsumed members."""
     flat: dict[Node, None] = {}
     for member in members:
         if isinstance(member, Union):
@@ -262,7 +262,7 @@ def _simplified(members: Iterable[Node]) -> dict[Node, None]:
 
 
 def _absorb(flat: dict[Node, None]) -> dict[Node, None]:
-    """Merge members of one family, and drop members that another one subsumes."""
+    """Merge members of one family, and drop members that another member subsumes."""
     families: dict[Hashable, list[Node]] = {}
     optional_heads: list[Concatenation] = []
     nullable = 0

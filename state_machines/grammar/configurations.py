@@ -125,7 +125,7 @@ def configurations(
 
 
 def all_configurations(state: Node) -> list[Configuration] | None:
-    """Return the configurations of a state; those with the same first node are merged if many.
+    """Return the configurations of a state; merge many with the same first node.
 
     Returns:
         ``None`` if merging them visits more than ``LIMITS.factored_parts`` parts.
@@ -226,7 +226,7 @@ def split_lexeme(configuration: Configuration) -> LexemeSplit | None:
 
 
 def _min_length(stack: Stack, end: Stack) -> int:
-    """Return a lower bound on the bytes of the nodes of a stack before another one within it."""
+    """Return a lower bound on the bytes that a stack writes before a given node."""
     length = 0
     while stack is not None and stack is not end:
         node, stack = stack

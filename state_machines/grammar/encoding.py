@@ -80,7 +80,7 @@ class Spelling:
 
     @cached_property
     def read(self) -> Callable[[bytes], tuple[str, bytes] | None]:
-        """The function that reads the bytes of a text, as far as its last character.
+        """The function that reads the bytes of a text up to its last character.
 
         It returns the whole characters, and the bytes of one more that has begun, or that no
         character has. ``None``: no text begins with the bytes. Results are stored.

@@ -137,7 +137,7 @@ def _find_word(start: Exclusion) -> Verdict:
 
 
 def _targets(node: Exclusion) -> Iterator[Node]:
-    """Yield states that may be empty; the node has a word exactly if one of them has."""
+    """Yield states that may be empty; the node has a word exactly if any state has a word."""
     spend()
     shared = node.shared_bytes
     first = node.body.first_bytes

@@ -9,7 +9,7 @@ from state_machines.grammar.symbols import CodePointSet
 
 
 class WordTransitions(Node):
-    """A node with transitions by whole byte strings, beside those by bytes."""
+    """A node that also has transitions by whole byte strings."""
 
     __slots__ = ()
 

@@ -248,7 +248,7 @@ class Node:
 
     @property
     def is_prefix_free(self) -> bool:
-        """Whether it is known that no word begins another one."""
+        """Whether it is known that no word is a proper prefix of another word."""
         return False
 
     def word_derivative(self, text: bytes) -> Node:
@@ -277,7 +277,7 @@ class Node:
 
     @property
     def leading_text(self) -> bytes:
-        """A byte string that all words begin with, as far as it is known without transitions."""
+        """The part of the words' common prefix that is known without computing transitions."""
         return b""
 
     def run_derivative(self, text: bytes, position: int) -> tuple[int, Node]:
@@ -402,7 +402,7 @@ def _refined(
 
 
 def collect_transitions(pairs: Iterable[tuple[Symbols, Node]]) -> Transitions:
-    """Return the transitions of disjoint pairs; equal targets are united, dead ones dropped."""
+    """Return the transitions of disjoint pairs; equal targets are united, dead targets dropped."""
     by_target: dict[Node, Symbols] = {}
     for symbols, target in pairs:
         if target is EMPTY or (target.boolean and target.is_empty):

@@ -85,7 +85,7 @@ class Dispatch(ABC):
 
     @property
     def following_bytes(self) -> int:
-        """The bytes that continuations begin with, and perhaps others."""
+        """A superset of the bytes that continuations begin with."""
         return ANY_BYTE
 
     @property

@@ -256,7 +256,7 @@ class EncodedQuote(EncodedText):
 
     @property
     def _may_end(self) -> bool:
-        """Whether the empty word is one of the source's."""
+        """Whether the language has the empty word."""
         source = self.spelled.source
         return not self.min_chars and source.may_end(self.low, self.high, self.depth)
 

@@ -162,7 +162,7 @@ class Source:
         return self.order[low] + depth if low < high else self.size
 
     def min_length(self, low: int, high: int, depth: int, min_chars: int = 0) -> int:
-        """Return a lower bound on the length of words of an interval; 0 if the empty one is."""
+        """Return a lower bound on the length of an interval's words; 0 with the empty word."""
         if self._ends is None:
             return min_chars
         if high == low + 1:

@@ -167,7 +167,7 @@ def _numbers(united: Sequence[tuple[int, int]]) -> Node:
 
 
 def _range(first: int, last: int, size: int) -> Iterable[Node]:
-    """Yield languages whose union is that of the numbers of a range, in ``size`` bytes."""
+    """Yield languages whose union is the numbers of a range, written in ``size`` bytes."""
     spend()
     if not size:
         yield EPSILON

@@ -290,7 +290,7 @@ def without_listed(language: Node, words: Iterable[str]) -> Node | None:
 
 
 def _remaining(words: _TextList, first: int, last: int, depth: int, removed: int) -> Node:
-    """Return the words of an interval without those in a bit set, and without their prefixes."""
+    """Return the words of an interval, without the words in a bit set and their prefixes."""
     removed &= (1 << (last - first)) - 1
     if not removed:
         return _interval(words, first, last, depth)

@@ -63,7 +63,7 @@ class LogitsProcessor(RowMasks):
     """A function from token ids and logits to logits, in NumPy. Not thread-safe."""
 
     def __call__(self, input_ids: npt.NDArray[np.integer[Any]], scores: _Scores) -> _Scores:
-        """Return the logits, with those of forbidden tokens at minus infinity.
+        """Return the logits; forbidden tokens have minus infinity.
 
         After an error, ``scores`` allow end tokens only: llama-cpp-python prints an exception of a
         processor and samples from the logits that it has passed.

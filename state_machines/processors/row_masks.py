@@ -94,7 +94,7 @@ class RowMasks:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all rows, so that the next ones are prompts."""
+        """Forget all rows, so that the next call begins with prompts."""
         self._seen: LruCache[bytes, _Row] = LruCache(MAX_ROWS)
 
     def copy(self) -> Self:
@@ -122,7 +122,7 @@ class RowMasks:
         return [self._mask(text) for text in texts]
 
     def _mask(self, text: _Text | None) -> Mask:
-        """Return the mask behind a text; that of the plan if it takes too much work."""
+        """Return the mask behind a text; the plan's mask if the exact mask takes too much work."""
         if text is None or _matcher(text).is_finished:
             return self.ends
         if not isinstance(text, Guard):

@@ -44,7 +44,7 @@ class LogitsProcessor(RowMasks):
     """The protocol of ``transformers.LogitsProcessor``. Not thread-safe."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the logits, with those of forbidden tokens at minus infinity.
+        """Return the logits; forbidden tokens have minus infinity.
 
         Args:
             input_ids: All tokens of each row, prompt and padding included: int64, shape

@@ -126,7 +126,7 @@ _WRITTEN: Mapping[tuple[int, str], Callable[[], str]] = {
 
 
 def _whole_groups(groups: int) -> str:
-    """Return the networks that have no other bits than those of some groups."""
+    """Return networks with 0 behind the first ``groups`` groups: ``2001:db8::/32``."""
     lengths = any_of(str(length) for length in range(16 * groups, 129))
     return rf"{_GROUP}(?::{_GROUP}){{{groups - 1}}}::/{lengths}"
 

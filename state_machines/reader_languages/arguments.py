@@ -31,7 +31,7 @@ def exact(number: Number | None) -> Fraction | None:
 def tighter(
     included: Fraction | None, excluded: Fraction | None, *, is_low: bool
 ) -> tuple[Fraction | None, bool]:
-    """Return the tighter one of two bounds, and whether the bound itself is excluded.
+    """Return the tighter of two bounds, and whether the bound itself is excluded.
 
     Args:
         included: A bound that is itself allowed; ``None`` for no bound.

@@ -97,7 +97,7 @@ def multiples_within_tolerance(step: float) -> AcceptedMultiples:
 
 
 def _products(step: float, odd: int, low: float, high: float, count: int) -> list[float]:
-    """Return the positive doubles from low to high that are multiples, the smallest ones.
+    """Return the smallest positive doubles from low to high that are multiples.
 
     Twice a multiple is a multiple, so only odd factors have to be found.
     """

@@ -56,7 +56,7 @@ def int_(
     lt: Number | None = None,
     multiple_of: Number | None = None,
 ) -> Node:
-    """Return the texts of integers: the canonical ones.
+    """Return the canonical texts of integers, such as ``-7``.
 
     Args:
         ge: Lower bound.

@@ -178,7 +178,7 @@ def _clock(precision: str, reader: str, canonical: bool) -> str:
 
 
 class _Bound(NamedTuple):
-    """A bound: the first value that is allowed, or the first one that is not, in microseconds.
+    """A bound in microseconds: the first allowed value, or the first value that is refused.
 
     Attributes:
         is_low: Whether it is the first value that is allowed.

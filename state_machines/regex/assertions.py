@@ -76,7 +76,7 @@ def word_boundary(word: CodePointSet, negated: bool, disputed: CodePointSet) -> 
 
 
 def word_edge(edge: str, word: CodePointSet, disputed: CodePointSet) -> Expression:
-    r"""Return ``\b{edge}`` of Rust's ``regex``; disputed characters fulfil no part of it.
+    r"""Return ``\b{edge}`` of Rust's ``regex``; no edge is next to a disputed character.
 
     Args:
         edge: ``start``, ``end``, ``start-half`` or ``end-half``.

@@ -116,7 +116,7 @@ class PatternReader(CharacterReader):
         """Judge a quantifier with ``?`` behind it. Its language is that of a greedy one."""
 
     def append(self, parts: list[Expression], part: Expression) -> None:
-        """Append a part to those before it."""
+        """Append a part of a sequence."""
         _append(parts, part)
 
     def parse(self) -> Expression:
@@ -205,7 +205,7 @@ class PatternReader(CharacterReader):
 
     @contextmanager
     def nested(self, start: int) -> Iterator[None]:
-        """Count a group or class inside others."""
+        """Count a nested group or class."""
         if self.depth >= LIMITS.nested_groups:
             self.unsupported(f"more than {LIMITS.nested_groups} groups inside each other", start)
         self.depth += 1
@@ -397,7 +397,7 @@ def _opened_groups(pattern: str) -> list[str | None]:
 
 
 def _group_names(pattern: str) -> set[str]:
-    """Return the names of a pattern's groups, those with a syntax error left out."""
+    """Return the names of a pattern's groups, without names that have a syntax error."""
     names = set()
     for raw in _opened_groups(pattern):
         if raw is not None:

@@ -323,7 +323,7 @@ class RustReader(PatternReader):
         return found
 
     def class_operand(self, start: int, found: list[tuple[int, int]]) -> CodePointSet:
-        """Read members up to a set operator or the closing bracket; ``found`` are those before."""
+        """Read members up to a set operator or the closing bracket, and add them to ``found``."""
         count = 0
         while True:
             self.skip_ignored()

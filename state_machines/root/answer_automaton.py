@@ -146,7 +146,7 @@ class AnswerAutomaton:
         """The machines of the parts."""
 
     def transitions(self, state: AutomatonState) -> tuple[Transition, ...]:
-        """Return the transitions from a state, those preferred first."""
+        """Return the transitions from a state in order of preference."""
         if state.values != self.start.values:
             found = self._later_transitions.get(state)
             if found is None:
@@ -207,7 +207,7 @@ class AnswerAutomaton:
             yield each.target
 
     def _language(self, part: SubState, values: frozenset[DistinctValue]) -> Node:
-        """Return the texts of a sub-state, without those whose value has come before."""
+        """Return the texts of a sub-state whose values have not come before."""
         node = self._positions.language(part)
         if not values or not isinstance(part, DistinctSubState):
             return node

@@ -67,7 +67,7 @@ class Attribution:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that the next byte may belong to, those preferred first."""
+        """The parts that the next byte may belong to, in order of preference."""
         return tuple(dict.fromkeys(thread.transition.part for thread in self.threads))
 
     def feed(self, text: bytes, spelling: bytes = b"") -> list[Piece]:
@@ -132,7 +132,7 @@ class Attribution:
         return twin
 
     def _replace_threads(self, moved: list[Derivation]) -> None:
-        """Replace the threads by moved ones, and by new threads where a moved one may end."""
+        """Move all threads, and add new threads where a moved thread may end."""
         self._accepted = None
         self.threads = []
         seen: set[tuple[Transition, Node]] = set()

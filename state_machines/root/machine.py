@@ -149,7 +149,7 @@ class RootMatcher(Matcher):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that may write next, those preferred first."""
+        """The parts that may write next, in order of preference."""
         return self._attribution.parts
 
     @property

@@ -182,7 +182,7 @@ class DistinctValue(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DistinctSubState(SubState):
-    """A sub-state whose value differs from those of all earlier ones of its kind.
+    """A sub-state whose value differs from the values of all earlier sub-states of its kind.
 
     Once all values of a kind have been written, the answer cannot contain another one.
     """

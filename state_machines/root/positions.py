@@ -108,7 +108,7 @@ class Positions:
         self.start = self._position(part, self.end)
 
     def follow(self, position: Position, is_after_text: bool) -> tuple[FollowEntry, ...]:
-        """Return the parts that can come next, those preferred first.
+        """Return the parts that can come next, in order of preference.
 
         Free text that may be empty cannot begin directly after free text, so what follows it is
         among the entries there, as is what follows sub-states that may be empty.

@@ -78,7 +78,7 @@ def grouped_rules(rules: Sequence[tuple[str, Format]], pointer: str) -> list[tup
 
 
 def _check_reachable(patterns: Sequence[str], pointer: str) -> None:
-    """Raise for a pattern that contains another one, which would dispatch first."""
+    """Raise for a pattern that contains a pattern: the inner pattern dispatches first."""
     automaton = aho_corasick(frozenset(patterns))
     for number, pattern in enumerate(patterns):
         if automaton.first_in(pattern) == pattern:
@@ -97,7 +97,7 @@ def triggered_tags(
     at_least_one: bool = False,
     stop_after_first: bool = False,
 ) -> Format:
-    """Return free text in which each trigger begins one of its tags."""
+    """Return free text in which each trigger begins a tag of that trigger."""
     tags = [(begin, tag) for group in groups.values() for begin, tag in group]
 
     def language(place: Place) -> Node:
@@ -177,7 +177,7 @@ def token_dispatch(
     *,
     knows_end: bool = False,
 ) -> Format:
-    """Return any tokens, where each of some tokens is followed by one of its languages.
+    """Return free tokens in which each trigger token is followed by a language of that token.
 
     Args:
         rules: The tokens, each with its languages.

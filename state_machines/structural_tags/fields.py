@@ -129,7 +129,7 @@ class FieldReader:
         return value
 
     def choice(self, name: str, known: Iterable[str], default: str | None = None) -> str:
-        """Return a member that must be one of several strings."""
+        """Return a member whose value is in a set of strings."""
         value = self.member(name) if default is None else self.optional(name, default)
         names = sorted(known)
         if not isinstance(value, str) or value not in names:

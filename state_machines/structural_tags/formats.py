@@ -88,7 +88,7 @@ class Format:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Tag:
-    """A beginning, a content and any one of several ends.
+    """A beginning, a content, and an end from a set.
 
     Attributes:
         pointer: The JSON Pointer of the tag.
@@ -150,7 +150,7 @@ class TagWriter:
         self._dispatches = itertools.count()
 
     def token(self, tokens: Iterable[Token], *, is_negated: bool = False) -> Node:
-        """Return the language of one token out of some, or of all others."""
+        """Return the language of a single token: a member of a set, or of its complement."""
         distinct = tuple(dict.fromkeys(tokens))
         names = tuple(token for token in distinct if isinstance(token, str))
         ranges = tuple((token, token) for token in distinct if isinstance(token, int))
@@ -282,7 +282,7 @@ def series(elements: Sequence[Format]) -> Format:
 
 
 def choice(elements: Sequence[Format]) -> Format:
-    """Return any one of several formats."""
+    """Return the union of several formats."""
     return _composed(elements, lambda place: union(each.node(place) for each in elements))
 
 

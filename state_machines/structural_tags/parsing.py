@@ -272,7 +272,7 @@ def _triggered_tags(reader: FieldReader, depth: int) -> Format:
 
 
 def _counts(reader: FieldReader) -> tuple[bool, bool]:
-    """Read whether there is at least one tag, and whether the first one is the last."""
+    """Read the fields ``at_least_one`` and ``stop_after_first`` of tags in free text."""
     return reader.boolean("at_least_one", False), reader.boolean("stop_after_first", False)
 
 

@@ -84,7 +84,7 @@ class ArgumentStream:
         return more
 
     def _partial(self, values: dict[str, Any]) -> str:
-        """Return the JSON of members whose last one may be incomplete, as far as it is certain."""
+        """Return the certain beginning of an object's JSON; its last member may be incomplete."""
         *complete, last = values.items() if values else [("", None)]
         pieces = [f"{_json(name)}: {_json(value)}" for name, value in complete]
         name, value = last

@@ -310,7 +310,7 @@ def inner_texts(text: str) -> tuple[Marker, ...]:
 
 
 def one_of(texts: tuple[str, ...]) -> Part | None:
-    """Return a part that writes one of the texts; ``None`` if they are all empty."""
+    """Return a part that writes a text of a list; ``None`` if all texts are empty."""
     written = [Marker(CALL, text) for text in texts if text]
     if not written:
         return None

@@ -115,7 +115,7 @@ class CallNames:
         return {**call, "function": {**function, "name": name, "arguments": arguments}}
 
     def _of_tool(self, name: str, schema: Mapping[str, Any]) -> PropertyNames:
-        """Return the names of a tool's properties; of an unknown tool, those of a schema."""
+        """Return the names of a tool's properties; a schema's properties if the tool is unknown."""
         notation, tool = self._format.notation, self._tools.get(name)
         if tool is None:
             return notation.property_names(schema)

@@ -200,7 +200,7 @@ def calls_in_text(
     options: Mapping[str, Any] | None = None,
     excluding: Iterable[str] = (),
 ) -> Part | None:
-    """Return the part of an answer with calls as JSON, after free text or in its place.
+    """Return the part of an answer with calls as JSON, alone or after free text.
 
     Args:
         tools: The tools.

@@ -1,4 +1,4 @@
-"""Families that write an argument as two tags: one for the name, one for the value.
+"""Families that write an argument as two tags: the first has the name, the second the value.
 
 Below each row stands the call of ``get_weather`` with ``{"city": "Oslo"}`` that it writes.
 """

@@ -73,7 +73,7 @@ def _refuse(entry: ToolFormat, reason: str) -> CompositionError:
 
 
 def _json_calls(entry: ToolFormat) -> Field | None:
-    """Return the field of calls that have their name in the JSON; ``None`` for others."""
+    """Return the field of calls whose name is in the JSON; ``None`` for other formats."""
     name = "tool-name"
     before = entry.start + entry.opening[0] + entry.head.replace(_NAME, name).replace(_ID, "0")
     text = before + "{}" + entry.foot[0].replace(_ID, "0") + entry.closing + entry.end

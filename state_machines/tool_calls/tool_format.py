@@ -59,7 +59,7 @@ NO_DELIMITERS = Delimiters()
 
 @dataclass(frozen=True, kw_only=True)
 class Sign:
-    """What shows that a tokenizer is of a family; all of it has to apply.
+    """The signs that a tokenizer belongs to a family; all signs have to apply.
 
     Attributes:
         tokens: Tokens of its vocabulary.

@@ -176,6 +176,6 @@ def _spaced(text: str, groups: Mapping[str, str] = MappingProxyType({})) -> str:
 
 
 def _any_of(texts: Iterable[str], groups: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return a pattern of any one of some texts, and of white space before it."""
+    """Return a pattern of optional white space and any of some texts."""
     patterns = (_spaced(text, groups) for text in texts)
     return f"(?:{'|'.join(pattern and _SPACE + pattern for pattern in patterns)})"

@@ -39,7 +39,7 @@ _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "ex
 
 
 def json_values(*values: Any) -> Iterator[Any]:
-    """Yield the values that msgspec writes as JSON, as parsed JSON; others are left out."""
+    """Yield, as parsed JSON, the values that msgspec can write as JSON."""
     for value in values:
         try:
             builtin = msgspec.to_builtins(value, str_keys=True)
@@ -86,7 +86,7 @@ def _decimal(reader: MsgspecReader, info: inspect.DecimalType) -> Schema:
 
 
 def _text(reader: MsgspecReader, info: inspect.StrType) -> Schema:
-    """``str``: the pattern is one of Python's ``re``, without flags."""
+    """``str``: the pattern is in the syntax of Python's ``re``, without flags."""
     lengths = {"minLength": info.min_length, "maxLength": info.max_length}
     schema: Schema = {"type": "string", **_given(lengths)}
     if info.pattern is None:

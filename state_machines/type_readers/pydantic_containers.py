@@ -1,4 +1,4 @@
-"""Rows of pydantic's core schemas that contain others: objects, arrays, unions.
+"""Rows of pydantic's core schemas that contain schemas: objects, arrays, unions.
 
 Each function returns the JSON Schema of the texts that the validator of one kind reads, given the
 reader and the core schema. Observed with pydantic 2.14.
@@ -273,7 +273,7 @@ def _without_midnight(choices: list[Schema]) -> list[Schema]:
 
 
 def _without_equal_choices(reader: CoreReader, core: Core) -> Core:
-    """Return a union without choices whose values may equal those of another choice.
+    """Return a union without ambiguous choices, whose values may equal a value of another choice.
 
     Numbers are of one type, since ``1 == True``.
     """
@@ -314,7 +314,7 @@ _DATA = "Give choices that are data"
 
 
 def nullable(reader: CoreReader, core: Core) -> Schema:
-    """``Optional``: null alone, if no JSON is read as the other choice."""
+    """``Optional``: null alone, if no JSON is read as the type inside."""
     try:
         return reader.base(core)
     except PydanticInvalidForJsonSchema as error:

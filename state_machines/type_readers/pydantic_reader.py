@@ -54,7 +54,7 @@ class PydanticReader(CoreReader):
         self.result = TypeSchema({})
 
     def build_schema_type_to_method(self) -> Any:
-        """Return the functions by kind: those of the table, else those of pydantic."""
+        """Return the functions by kind: the table's, else pydantic's."""
         return _Methods(self)
 
     def generate(self, schema: Core, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:

@@ -132,7 +132,7 @@ def _decimal_numbers(
 
 
 def _limited(number: Schema, before: int | None, behind: int) -> Schema:
-    """Return the schema of those numbers with limited digits before and behind the point."""
+    """Return the schema of numbers with a limited number of digits before and behind the point."""
     limited: Schema = dict(number)
     step = 1 if behind == 0 else float(f"1e-{behind}")
     if "multipleOf" not in limited:
@@ -227,7 +227,7 @@ def _dialect(core: Core, config: Mapping[str, Any]) -> Schema:
 
 
 def data(reader: CoreReader, core: Core) -> Schema:
-    """``bytes``: text of the encoding ``val_json_bytes``; lengths are those of the bytes."""
+    """``bytes``: text of the encoding ``val_json_bytes``; lengths count bytes."""
     encoding = reader.config.get("val_json_bytes") or "utf8"
     lengths = {name: core.get(name) for name in _LENGTHS}
     if encoding == "utf8" and not any(value is not None for value in lengths.values()):

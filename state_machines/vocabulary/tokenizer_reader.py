@@ -118,7 +118,7 @@ def read_facts(tokenizer: object) -> TokenizerFacts:
 
 
 def token_count(tokenizer: object) -> int:
-    """Return the number of tokens, added ones included; ids may be higher than that."""
+    """Return the number of tokens, with added tokens; an id may be higher."""
     count: int = backend_of(tokenizer).get_vocab_size(with_added_tokens=True)
     return count
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from typing import Any
 
 from proxy_engine import InferenceEngine
@@ -29,6 +30,10 @@ class _FailingStream:
         self._left = _TOKENS
         self.cancel = stream.cancel
         self.aclose = stream.aclose
+
+    def __await__(self) -> Generator[Any, None, _FailingStream]:
+        yield from self._stream.__await__()
+        return self
 
     def __aiter__(self) -> _FailingStream:
         return self

@@ -51,8 +51,7 @@ from state_machines import (
 )
 from state_machines.budgets import Verdict, step_budget
 from state_machines.completion import Guard
-from state_machines.context_free.lexical import LexicalCompiler
-from state_machines.context_free.recursion import RuleBook
+from state_machines.context_free.lexical import lexical_machine
 from state_machines.grammar.finite_choices import finite_choice
 from state_machines.root import Marker, Repeat, RootStateMachine, Series, Structured
 from state_machines.vocabulary import Vocabulary
@@ -315,16 +314,13 @@ def test_small_limits_change_no_text_of_a_grammar(
 ) -> None:
     admits = {text: reference.accepts(text) for text in sorted(texts)}
     with limits(**few):
-        compiler = LexicalCompiler(reference.grammar, "root")
-        book = RuleBook(compiler.compile)
         try:
-            start = compiler.compile(book)
+            machine = lexical_machine(reference.grammar, "root")
         except UnsatisfiableGrammarError:
             assert not any(admits.values())
         except GrammarBudgetError:
             event("refused")
         else:
-            machine = StateMachine(start, book.clear)
             check_texts(machine, admits)
             check_walk(machine, seed)
 

@@ -25,7 +25,7 @@ from mlx_lm.models.cache import KVCache, make_prompt_cache
 
 from proxy_engine import InferenceEngine
 from proxy_engine.engine.arguments import RequestArguments
-from proxy_engine.generation import FastForward, SequenceOptions, end_token_ids
+from proxy_engine.generation import FastForward, end_token_ids
 from proxy_engine.generation.fast_forward import text_encoder
 from samplers import SamplingParameters
 from state_machines import Vocabulary
@@ -130,7 +130,9 @@ class Enumeration:
         logits: The model.
         prompt_ids: The prompt.
         guard: The guard at the start of the answer. It is not advanced.
-        options: End tokens and limits.
+        end_token_ids: Tokens that end the text.
+        max_tokens: Maximum number of generated tokens.
+        min_tokens: Number of tokens before which end tokens are masked.
         sampling: Temperature, filters, biases and penalties.
         fast_forward: Tokenizes forced text; ``None``: all tokenizations of it are answers.
         exact: Whether filters see the guard's exact mask. Without filters it makes no difference.
@@ -139,7 +141,9 @@ class Enumeration:
     logits: Logits
     prompt_ids: Sequence[int]
     guard: Guard
-    options: SequenceOptions
+    end_token_ids: tuple[int, ...]
+    max_tokens: int
+    min_tokens: int
     sampling: SamplingParameters
     fast_forward: FastForward | None = None
     exact: bool = True
@@ -170,11 +174,9 @@ class Enumeration:
             lambda rows: core.worker.submit(lambda: logits(rows)).result(),
             request.prompt.token_ids,
             request.guard,
-            SequenceOptions(
-                end_token_ids(core.vocabulary, core.loaded.tokenizer),
-                request.max_tokens,
-                request.options.min_tokens,
-            ),
+            end_token_ids(core.vocabulary, core.loaded.tokenizer),
+            request.max_tokens,
+            request.options.min_tokens,
             request.options.sampling(),
             fast_forward if request.options.fast_forward else None,
         )
@@ -236,7 +238,7 @@ class Enumeration:
         base = _log_softmax(adjusted / self.sampling.temperature)
         if prefix.forced:
             token_id, *rest = prefix.forced
-            ends = list(self.options.end_token_ids)
+            ends = list(self.end_token_ids)
             # A forced end stands for all end tokens.
             mass = np.logaddexp.reduce(base[ends if token_id in ends else [token_id]])
             yield self._appended(prefix, token_id, float(mass), 0.0, rest)
@@ -250,15 +252,15 @@ class Enumeration:
                 yield replace(one, forced=self._forced(one))
 
     def _accepts(self, prefix: _Prefix, token_id: int) -> bool:
-        is_end = token_id in self.options.end_token_ids
+        is_end = token_id in self.end_token_ids
         return prefix.guard.matcher.is_accepting if is_end else prefix.guard.accepts(token_id)
 
     def _allowed(self, prefix: _Prefix) -> npt.NDArray[np.bool_]:
         allowed = prefix.guard.matcher.allowed_tokens()
         allowed = prefix.guard.mask(allowed, exact=self.exact)
-        if len(prefix.token_ids) < self.options.min_tokens:
+        if len(prefix.token_ids) < self.min_tokens:
             others = allowed.copy()
-            others[list(self.options.end_token_ids)] = False
+            others[list(self.end_token_ids)] = False
             return others if others.any() else allowed
         return allowed
 
@@ -294,10 +296,10 @@ class Enumeration:
                 break
             guard.advance(token_id)
             forced.append(token_id)
-            if len(prefix.token_ids) + len(forced) >= self.options.max_tokens:
+            if len(prefix.token_ids) + len(forced) >= self.max_tokens:
                 return tuple(forced)
         if guard.matcher.state.nullable and not guard.matcher.state.first_bytes:
-            forced.append(self.options.end_token_ids[0])
+            forced.append(self.end_token_ids[0])
         return tuple(forced)
 
     def _appended(
@@ -318,8 +320,8 @@ class Enumeration:
         )
 
     def _is_finished(self, prefix: _Prefix) -> bool:
-        is_at_limit = len(prefix.token_ids) >= self.options.max_tokens
-        return is_at_limit or prefix.token_ids[-1:] in {(i,) for i in self.options.end_token_ids}
+        is_at_limit = len(prefix.token_ids) >= self.max_tokens
+        return is_at_limit or prefix.token_ids[-1:] in {(i,) for i in self.end_token_ids}
 
 
 def model_logits(model: Module, prompt_ids: Sequence[int] = ()) -> Logits:

@@ -39,12 +39,12 @@ from proxy_engine import (
 )
 from proxy_engine.generation.batch import Batch
 from proxy_engine.generation.choice_scores import ChoiceScorer
-from proxy_engine.generation.constraint import Constraint, SlowMaskError
+from proxy_engine.generation.restrictions import GuardedGrammar, SlowMaskError
 from proxy_engine.generation.speculation import CopyDrafter, draft_length
 from proxy_engine.generation.speculation.draft_model import DraftModel
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.requests.sequence_factory import SequenceFactory
-from state_machines import GrammarStateMachine, Matcher, RegexStateMachine
+from state_machines import GrammarStateMachine, RegexStateMachine
 from state_machines.budgets import spend
 from state_machines.limits import LIMITS
 
@@ -300,26 +300,26 @@ class Alone:
 @contextmanager
 def slow_masks() -> Iterator[None]:
     """Let other threads compute every third mask, for a while."""
-    in_time, compute_slow = Constraint._in_time, Constraint.compute_slow
-    computed: WeakSet[Constraint] = WeakSet()
+    compute, compute_slow = GuardedGrammar.compute, GuardedGrammar.compute_slow
+    computed: WeakSet[GuardedGrammar] = WeakSet()
     count = itertools.count()
 
-    def sometimes_in_time(mask: Constraint, matcher: Matcher) -> Any:
-        if mask in computed:
-            computed.discard(mask)
+    def sometimes_in_time(grammar: GuardedGrammar) -> Any:
+        if grammar in computed:
+            computed.discard(grammar)
         elif next(count) % 3 == 0:
             raise SlowMaskError
-        return in_time(mask, matcher)
+        return compute(grammar)
 
-    def compute(mask: Constraint) -> None:
+    def compute_slowly(grammar: GuardedGrammar) -> None:
         time.sleep(SLOW_MASK_SECONDS)
         spend(LIMITS.checkpoint_steps + 1)
-        compute_slow(mask)
-        computed.add(mask)
+        compute_slow(grammar)
+        computed.add(grammar)
 
     with (
-        patch.object(Constraint, "_in_time", sometimes_in_time),
-        patch.object(Constraint, "compute_slow", compute),
+        patch.object(GuardedGrammar, "compute", sometimes_in_time),
+        patch.object(GuardedGrammar, "compute_slow", compute_slowly),
     ):
         yield
 

@@ -14,8 +14,8 @@ from state_machines.errors import GrammarBudgetError
 from ...options.generation import SpeculationOptions
 from ..batch_rows import BatchRows
 from ..cache_layers import can_retract
-from ..constraint import ADVANCE_STEPS
 from ..model_checks import ModelChecks
+from ..restrictions import ADVANCE_STEPS
 from ..sequence import GeneratedSequence
 from .draft_length import (
     STEPS_BETWEEN_UPDATES,

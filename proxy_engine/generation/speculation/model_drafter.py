@@ -23,8 +23,8 @@ from mlx.nn.layers.base import Module
 from state_machines.budgets import step_limit
 
 from ..batch_rows import BatchRows, CachedText
-from ..constraint import ADVANCE_STEPS, SlowMaskError
 from ..forward_pass import NextLogits
+from ..restrictions import ADVANCE_STEPS, SlowMaskError
 from ..sequence import GeneratedSequence
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 

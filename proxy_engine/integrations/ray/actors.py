@@ -5,9 +5,8 @@ Free of Ray: the classes are plain, and :mod:`.datasets` makes actors of them.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +18,6 @@ from ...errors import InvalidOptionError
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.column_types import answer_types
 from ...extraction.options import ExtractionOptions
-from ...extraction.outcomes import Outcome
 from ...extraction.records import RecordReader
 from ...extraction.results import ExtractionResults, record_of
 from ...extraction.run import check_requests, extraction_of
@@ -72,8 +70,6 @@ class Extractor:
         extraction: The format of the answers, the instruction and the options.
         reader: Reads the content of records.
         engine: The engine.
-        completion_tokens: Tokens of all answers so far.
-        cut_short: Answers so far that a limit cut short.
 
     Raises:
         ProxyError: The engine cannot be created.
@@ -90,7 +86,6 @@ class Extractor:
             model_hint="Name a multimodal model.",
         )
         self.reader = settings.reader
-        self.completion_tokens = self.cut_short = 0
         self._settings = settings
         self._types = answer_types(self.extraction.answers)
         # The process belongs to the actor.
@@ -98,15 +93,6 @@ class Extractor:
         self.engine: InferenceEngine = InferenceEngine(**{"on_progress": None, **settings.engine})
         check_requests(self.engine, self.extraction)
         process_runtime.freeze()
-
-    def counted(self, outcomes: Generator[Outcome]) -> Generator[Outcome]:
-        """Yield outcomes, and count their tokens and those that a limit cut short."""
-        with contextlib.closing(outcomes):
-            for outcome in outcomes:
-                self.cut_short += outcome.is_limited
-                if outcome.result is not None:
-                    self.completion_tokens += outcome.result.usage.completion_tokens
-                yield outcome
 
     def extend(self, table: Any) -> Any:
         """Return a ``pyarrow.Table`` with the columns of the answers and errors.
@@ -127,7 +113,7 @@ class Extractor:
         inputs = record_inputs(rows, None, reader)
         outcomes = extraction.outcomes(self.engine, inputs, lambda fields: None)
         return ExtractionResults(
-            (record_of(outcome, extraction) for outcome in self.counted(outcomes)),
+            (record_of(outcome, extraction) for outcome in outcomes),
             answers=extraction.answers,
             reader=reader,
             frame=as_frame(table),
@@ -160,7 +146,7 @@ class TableActor:
 
 
 def check_columns(reader: RecordReader, answers: AnswerFormat, columns: Iterable[str]) -> None:
-    """Raise ``InvalidOptionError`` for a missing column, or one of the name of a result's column.
+    """Raise ``InvalidOptionError`` if a column is missing, or has the name of a result's column.
 
     Args:
         reader: Reads the content of records.

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from state_machines.errors import ProxyError
 
@@ -20,12 +20,13 @@ from ...errors import InvalidOptionError, OutputFileError, OutputFileRefusedErro
 from ...extraction.answer_format import AnswerFormat
 from ...extraction.column_types import import_arrow
 from ...extraction.inputs import Inputs
+from ...extraction.outcomes import Outcome
 from ...extraction.outputs import OutputOptions
+from ...extraction.paths import file_system, files_in
 from ...extraction.records import RecordReader
-from ...extraction.remote import file_system
 from ...extraction.rows import FileFormat, format_of
 from ...extraction.run import Run
-from ...extraction.sources import file_inputs, files_in, opened_inputs
+from ...extraction.sources import file_inputs, opened_inputs
 from .actors import ActorSettings, Extractor, check_columns
 
 SETTINGS = "_settings.json"
@@ -60,7 +61,7 @@ class Location(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether the file system is that of each machine, or one that all of them mount."""
+        """Whether the file system is local to each machine, or mounted by all machines."""
         return "file" in self.system.protocol
 
     def url(self, name: str) -> str:
@@ -212,12 +213,22 @@ class OutputDirectory:
 
 
 class Counts(NamedTuple):
-    """The rows of parts, those with errors, those that a limit cut short, and all tokens."""
+    """Counts of parts: rows, rows with errors, rows that a limit cut short, and tokens."""
 
     rows: int = 0
     failed: int = 0
     cut_short: int = 0
     completion_tokens: int = 0
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Self:
+        """Return the counts of one row."""
+        tokens = 0 if outcome.result is None else outcome.result.usage.completion_tokens
+        return cls(1, outcome.error is not None, outcome.is_limited, tokens)
+
+    def plus(self, other: Counts) -> Counts:
+        """Return the counts of the rows of both."""
+        return Counts(*map(sum, zip(self, other, strict=True)))
 
 
 class FileActor:
@@ -256,19 +267,16 @@ class FileActor:
         if self._output.location.is_local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         options = OutputOptions(path, is_resumed=True, is_typed=True)
-        rows = failed = 0
-        tokens, cut_short = extractor.completion_tokens, extractor.cut_short
+        counts = Counts()
         with self._inputs(part) as inputs:
             engine = contextlib.nullcontext(extractor.engine)
             run = Run(extractor.extraction, inputs, options, lambda: engine)
             run.check_columns()
-            with contextlib.closing(extractor.counted(run.outcomes())) as outcomes:
+            with contextlib.closing(run.outcomes()) as outcomes:
                 for outcome in outcomes:
-                    rows += 1
-                    failed += outcome.error is not None
+                    counts = counts.plus(Counts.of(outcome))
         self._output.publish(part)
-        cut_short = extractor.cut_short - cut_short
-        return Counts(rows, failed, cut_short, extractor.completion_tokens - tokens)
+        return counts
 
     def _inputs(self, part: OutputGroup) -> AbstractContextManager[Inputs]:
         source, reader = self._source, self._extractor.reader

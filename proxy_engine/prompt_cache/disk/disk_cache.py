@@ -254,7 +254,7 @@ class DiskCache:
         return found, total
 
     def _read(self, names: Sequence[str]) -> list[CacheContent]:
-        """Read files up to the first one that is missing or damaged."""
+        """Read files up to the first missing or damaged file."""
         contents: list[CacheContent] = []
         for name in names:
             content = self._files.read(name)
@@ -396,7 +396,7 @@ class DiskWriter:
             return self.accepts
 
     def close(self) -> None:
-        """Refuse further jobs, drop the queued ones, and end the thread after the current one."""
+        """Refuse further jobs, drop queued jobs, and end the thread after the current job."""
         with self._changed:
             self._is_closed = True
             self._jobs.clear()

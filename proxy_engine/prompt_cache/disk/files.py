@@ -95,7 +95,7 @@ class DiskFiles:
         return os.path.exists(self.path(name))
 
     def names(self) -> frozenset[str]:
-        """Return the names of all files, possibly foreign ones as well."""
+        """Return the names of all files, also of foreign files."""
         try:
             found = os.listdir(self._directory)
         except OSError:
@@ -210,7 +210,7 @@ class DiskFiles:
                     self._set_total(max(0, total - nbytes))
 
     def _evict(self, room: int) -> int:
-        """Remove files until there is room, and return the size of the others. With the lock."""
+        """Remove files until there is room, and return the size of the rest. With the lock."""
         files = sorted(self._scan_all(), key=lambda found: (found.used, -found.length))
         total = sum(found.nbytes for found in files)
         if total + room <= self._max_bytes:

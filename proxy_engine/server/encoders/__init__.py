@@ -1,1 +1,1 @@
-"""Encoders of the engine's events, one for each endpoint that generates."""
+"""Encoders of the engine's events: a module for each interface."""

@@ -37,7 +37,7 @@ class ResponsesEncoder(BlocksEncoder):
         response: The response without output; the encoder adds to it.
         vocabulary: The model's vocabulary.
         options: The optional contents of the response.
-        on_finished: Called with the response when it is complete.
+        on_finished: Called with the response when it is complete, if it is to be stored.
         client_name: Returns the client's name of a tool, and its namespace.
     """
 
@@ -47,7 +47,7 @@ class ResponsesEncoder(BlocksEncoder):
         vocabulary: Vocabulary,
         options: EncoderOptions,
         *,
-        on_finished: Callable[[Fields], None],
+        on_finished: Callable[[Fields], None] | None,
         client_name: Callable[[str], tuple[str, str | None]] = lambda shown: (shown, None),
     ) -> None:
         super().__init__(vocabulary, options)
@@ -174,7 +174,8 @@ class ResponsesEncoder(BlocksEncoder):
         extension = {**self._timings(result), **self._extension(result)}
         if extension:
             self._response["proxy_engine"] = extension
-        self._on_finished(self._response)
+        if self._on_finished is not None:
+            self._on_finished(self._response)
 
     def _part_event(self, type: str, **fields: Any) -> bytes:
         return self._item_event(type, content_index=0, **fields)

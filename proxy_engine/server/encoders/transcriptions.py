@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from fastapi import Response
@@ -22,42 +22,19 @@ _SEGMENT = (
 )
 
 
-def response(
-    transcript: Transcript[Any], form: Format, task: Task, granularities: Sequence[str]
-) -> Response:
-    """Return the response for a whole transcript.
-
-    Args:
-        transcript: The transcript.
-        form: The response format.
-        task: ``"translate"`` if the text is English whatever the spoken language.
-        granularities: What ``verbose_json`` contains: ``"segment"``, ``"word"``, or both.
-    """
-    match form:
-        case "text":
-            return PlainTextResponse(transcript.text.strip() + "\n")
-        case "srt":
-            return PlainTextResponse(transcript.to_srt())
-        case "vtt":
-            return PlainTextResponse(transcript.to_vtt())
-    fields: Fields = {"text": transcript.text.strip(), "usage": _usage(transcript)}
-    if transcript.lead_in:
-        # An extension: the words before the text.
-        fields["lead_in"] = transcript.lead_in
-    if form == "verbose_json":
-        fields |= _verbose(transcript, task, granularities)
-    return json_reply(fields)
-
-
 class TranscriptEncoder(Encoder):
     """Encodes segments and the whole transcript.
 
     Args:
-        make_response: Returns the response for the whole transcript.
+        form: The response format.
+        task: ``"translate"`` if the text is English whatever the spoken language.
+        granularities: The units in ``verbose_json``: ``"segment"``, ``"word"``, or both.
     """
 
-    def __init__(self, make_response: Callable[[Transcript[Any]], Response]) -> None:
-        self._make_response = make_response
+    def __init__(self, form: Format, task: Task, granularities: Sequence[str]) -> None:
+        self._form = form
+        self._task = task
+        self._granularities = granularities
         self._transcript: Transcript[Any] | None = None
 
     def encode(self, index: int, event: TranscriptSegment | Transcript[Any]) -> Iterator[bytes]:
@@ -79,8 +56,22 @@ class TranscriptEncoder(Encoder):
 
     def reply(self) -> Response:
         """Return the response for the whole transcript."""
-        assert self._transcript is not None, "a transcription ends with its transcript"
-        return self._make_response(self._transcript)
+        transcript = self._transcript
+        assert transcript is not None, "a transcription ends with its transcript"
+        match self._form:
+            case "text":
+                return PlainTextResponse(transcript.text.strip() + "\n")
+            case "srt":
+                return PlainTextResponse(transcript.to_srt())
+            case "vtt":
+                return PlainTextResponse(transcript.to_vtt())
+        fields: Fields = {"text": transcript.text.strip(), "usage": _usage(transcript)}
+        if transcript.lead_in:
+            # An extension: the words before the text.
+            fields["lead_in"] = transcript.lead_in
+        if self._form == "verbose_json":
+            fields |= _verbose(transcript, self._task, self._granularities)
+        return json_reply(fields)
 
 
 def _usage(transcript: Transcript[Any]) -> Fields:

@@ -17,7 +17,7 @@ from ..encoders.choices import ChatEncoder, CompletionEncoder
 from ..errors import ApiError, conflict
 from ..history import readable_message
 from ..host import Lease
-from ..running import ServicesOfRequest
+from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import (
     ANSWER_OPTIONS,
@@ -26,10 +26,9 @@ from ..schemas.sampling import (
     StreamOptions,
     TextFields,
 )
-from ..settings import ServerSettings
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList
-from .generating import STREAMED, generating_router, reply
+from .generating import STREAMED, Dialect, generating_router, reply
 from .served_requests import (
     GenerationRequest,
     encoder_options,
@@ -162,44 +161,12 @@ class CompletionRequest(ChoicesRequest):
     suffix: Literal[""] | None = Field(default=None, description="Insertion is not supported.")
 
 
-router = generating_router()
-# As in mlx_lm.server.
-short_router = generating_router(prefix="")
-
 # Parts of history that contain the reasoning of an answer, and their members with its text.
 _REASONING_PARTS = {"thinking": "thinking", "reasoning": "text", "redacted_thinking": None}
 
 
-@router.post("/chat/completions", responses=STREAMED)
-@short_router.post("/chat/completions", include_in_schema=False)
-async def create_chat_completion(
-    body: ChatRequest, request: Request, services: ServicesOfRequest
-) -> Response:
-    """Answer a conversation; with ``stream``, as server-sent events."""
-    services.unknown_fields.check(request, body)
-    return await reply(request, services, lambda: _read_chat(body, services.settings))
-
-
-@router.post("/completions", responses=STREAMED)
-async def create_completion(
-    body: CompletionRequest, request: Request, services: ServicesOfRequest
-) -> Response:
-    """Continue one or several texts; with ``stream``, as server-sent events."""
-    services.unknown_fields.check(request, body)
-    return await reply(request, services, lambda: _read_completion(body, services.settings))
-
-
-def _read_chat(body: ChatRequest, settings: ServerSettings) -> GenerationRequest:
+def _read_chat(body: ChatRequest, services: Services) -> GenerationRequest:
     choices = body.n or 1
-
-    async def encoder(lease: Lease) -> ChatEncoder:
-        options = encoder_options(
-            body,
-            logprobs=body.most_likely is not None,
-            usage=body.includes_usage,
-            reasoning=body.include_reasoning is not False,
-        )
-        return ChatEncoder(lease.name, lease.engine.vocabulary, options, choices=choices)
 
     def options(choice: int) -> OptionOverrides:
         options = body.options(choice)
@@ -210,8 +177,7 @@ def _read_chat(body: ChatRequest, settings: ServerSettings) -> GenerationRequest
     return read_request(
         body,
         [engine_messages(body.messages)],
-        encoder,
-        settings,
+        services.settings,
         names={"prompt": "messages", "logprobs": "top_logprobs", "reasoning": "reasoning_effort"},
         options=options,
         choices=choices,
@@ -220,33 +186,23 @@ def _read_chat(body: ChatRequest, settings: ServerSettings) -> GenerationRequest
     )
 
 
-def _read_completion(body: CompletionRequest, settings: ServerSettings) -> GenerationRequest:
+async def _encode_chat(body: ChatRequest, request: GenerationRequest, lease: Lease) -> ChatEncoder:
+    options = encoder_options(
+        body,
+        logprobs=body.most_likely is not None,
+        usage=body.includes_usage,
+        reasoning=body.include_reasoning is not False,
+    )
+    return ChatEncoder(lease.name, lease.engine.vocabulary, options, choices=body.n or 1)
+
+
+def _read_completion(body: CompletionRequest, services: Services) -> GenerationRequest:
     kept = body.n or 1
     choices = body.best_of or kept
     if choices < kept:
         raise conflict("best_of must be at least n", "best_of")
     if choices > kept and body.stream:
         raise conflict("a stream cannot have the best of several answers", "best_of")
-    prompts = _prompts(body)
-    top = body.most_likely
-    scored = prompts if body.echo and top is not None else []
-
-    async def encoder(lease: Lease) -> CompletionEncoder:
-        engine = lease.engine
-        # A client that leaves ends this at the next prompt.
-        scores = [
-            await asyncio.to_thread(engine.prompt_logprobs, prompt, top or 0) for prompt in scored
-        ]
-        return CompletionEncoder(
-            lease.name,
-            engine.vocabulary,
-            encoder_options(body, logprobs=top is not None, usage=body.includes_usage),
-            prompts=prompts,
-            is_echoed=bool(body.echo),
-            prompt_logprobs=scores,
-            choices=choices,
-            kept=kept,
-        )
 
     def options(choice: int) -> OptionOverrides:
         options = body.options(choice)
@@ -258,12 +214,32 @@ def _read_completion(body: CompletionRequest, settings: ServerSettings) -> Gener
 
     return read_request(
         body,
-        [RawPrompt(prompt) for prompt in prompts],
-        encoder,
-        settings,
+        [RawPrompt(prompt) for prompt in _prompts(body)],
+        services.settings,
         names={},
         options=options,
         choices=choices,
+    )
+
+
+async def _encode_completion(
+    body: CompletionRequest, request: GenerationRequest, lease: Lease
+) -> CompletionEncoder:
+    engine, prompts, top, kept = lease.engine, _prompts(body), body.most_likely, body.n or 1
+    scored = prompts if body.echo and top is not None else []
+    # A client that leaves ends this at the next prompt.
+    scores = [
+        await asyncio.to_thread(engine.prompt_logprobs, prompt, top or 0) for prompt in scored
+    ]
+    return CompletionEncoder(
+        lease.name,
+        engine.vocabulary,
+        encoder_options(body, logprobs=top is not None, usage=body.includes_usage),
+        prompts=prompts,
+        is_echoed=bool(body.echo),
+        prompt_logprobs=scores,
+        choices=body.best_of or kept,
+        kept=kept,
     )
 
 
@@ -316,3 +292,28 @@ def _text(thinking: Any) -> str:
     parts = thinking if isinstance(thinking, list) else []
     texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return "".join(text for text in texts if isinstance(text, str))
+
+
+CHAT = Dialect(_read_chat, _encode_chat)
+COMPLETION = Dialect(_read_completion, _encode_completion)
+
+router = generating_router()
+# As in mlx_lm.server.
+short_router = generating_router(prefix="")
+
+
+@router.post("/chat/completions", responses=STREAMED)
+@short_router.post("/chat/completions", include_in_schema=False)
+async def create_chat_completion(
+    body: ChatRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Answer a conversation; with ``stream``, as server-sent events."""
+    return await reply(CHAT, body, request, services)
+
+
+@router.post("/completions", responses=STREAMED)
+async def create_completion(
+    body: CompletionRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Continue one or several texts; with ``stream``, as server-sent events."""
+    return await reply(COMPLETION, body, request, services)

@@ -1,4 +1,4 @@
-"""The common path of the generating endpoints from a converted request to its response."""
+"""The common path of the generating endpoints, from the body of a request to its response."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.routing import APIRoute
@@ -25,12 +26,15 @@ from ..errors import (
     api_error,
     translated_errors,
 )
+from ..host import Lease
 from ..media_parts import without_media
-from ..running import Event, Running, Services
+from ..running import Event, Running, ServedRequest, Services, begin
+from ..schemas.request_model import RequestModel
 from ..streaming import ServerSentEvents, unless_disconnected
-from .served_requests import GenerationRequest, ServedRequest
 
 T = TypeVar("T")
+B = TypeVar("B", bound=RequestModel)
+R = TypeVar("R", bound=ServedRequest)
 
 MAX_VALUES = 300_000
 """The maximum number of JSON values in a body.
@@ -46,39 +50,43 @@ _START_SECONDS = 0.1
 _logger = logging.getLogger(__name__)
 
 
-async def reply(
-    request: Request, services: Services, read: Callable[[], GenerationRequest]
-) -> Response:
-    """Generate the answers, and return the response, or one that streams.
+@dataclass(frozen=True, slots=True)
+class Dialect(Generic[B, R]):
+    """How an endpoint writes its requests and responses.
+
+    Attributes:
+        read: Converts the body of a request; called on a thread if the body is long. It raises
+            ``ApiError`` for a request that is invalid.
+        encode: Makes the encoder of the answers, once the model is in memory.
+    """
+
+    read: Callable[[B, Services], R]
+    encode: Callable[[B, R, Lease], Coroutine[Any, Any, Encoder]]
+
+
+async def reply(dialect: Dialect[B, R], body: B, request: Request, services: Services) -> Response:
+    """Generate the answers, and return the whole response or a stream.
 
     Args:
+        dialect: The dialect of the endpoint.
+        body: The body of the request.
         request: The HTTP request.
         services: The application's shared objects.
-        read: Converts the request's body; on a thread if the body is long.
 
     Raises:
         ApiError: The request is invalid, or cannot be served.
         ClientDisconnectedError: The client disconnected.
     """
-
-    async def converted() -> ServedRequest:
-        # A short body is read sooner than a thread begins.
-        is_long = len(await request.body()) > _MAX_INLINE_BYTES
-        return await asyncio.to_thread(read) if is_long else read()
-
-    return await respond(request, services, converted())
-
-
-async def respond(
-    request: Request, services: Services, converted: Coroutine[Any, Any, ServedRequest]
-) -> Response:
-    """Serve a request once it is converted, as :func:`reply`."""
+    services.unknown_fields.check(request, body)
     begun: list[Running] = []
 
     async def replied() -> Response:
-        served = await converted
+        if await _is_long(request):
+            served = await asyncio.to_thread(dialect.read, body, services)
+        else:
+            served = dialect.read(body, services)
         with translated_errors(served.names, served.part_name):
-            running = await served.begin(services)
+            running = await begin(served, services)
         begun.append(running)
         services.unknown_fields.list_tools(request, running.left_out_tools)
         log_fields: dict[str, Any] = request.state.log_fields
@@ -91,7 +99,7 @@ async def respond(
         async with AsyncExitStack() as stack:
             stack.push_async_callback(running.close)
             with translated_errors(served.names, served.part_name):
-                encoder = await served.make_encoder(running.lease)
+                encoder = await dialect.encode(body, served, running.lease)
                 if not served.is_streamed:
                     await _consume(encoder, running, log_fields)
                     return await _off_loop(encoder.reply, running)
@@ -114,6 +122,11 @@ async def respond(
         for running in begun:
             await running.close()
         raise
+
+
+async def _is_long(request: Request) -> bool:
+    """Whether a thread begins sooner than the body is read. The texts of forms are short."""
+    return isinstance(request, _StrictRequest) and len(await request.body()) > _MAX_INLINE_BYTES
 
 
 async def _off_loop(work: Callable[[], T], running: Running) -> T:
@@ -165,7 +178,7 @@ async def _frames(
 
 
 def _has_too_many_values(body: bytes) -> bool:
-    """Count commas and opening brackets: first all of them, then only those outside of strings."""
+    """Count commas and opening brackets: first everywhere, then outside of strings."""
     if _count_separators(body) <= MAX_VALUES:
         return False
     body = body.replace(b"\\\\", b"").replace(b'\\"', b"")

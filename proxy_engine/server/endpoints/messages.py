@@ -17,15 +17,15 @@ from ...options.overrides import OptionOverrides
 from ..encoders.messages import MessagesEncoder
 from ..errors import AnthropicErrorResponse, ApiError, translated_errors
 from ..host import Lease
-from ..running import Generation, ServicesOfRequest
+from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
-from ..settings import ServerSettings
 from ..streaming import json_reply, unless_disconnected
 from ..tool_definitions import is_hosted, unread_members
 from ..tool_lists import ToolList
-from .generating import STREAMED, generating_router, reply
+from .generating import STREAMED, Dialect, generating_router, reply
 from .served_requests import (
+    Generation,
     GenerationRequest,
     encoder_options,
     read_request,
@@ -109,75 +109,36 @@ class MessagesRequest(TextFields):
             yield "include_tokens"
 
 
-router = generating_router(error=AnthropicErrorResponse)
-
 # The beginning of the types of hosted tools that search other tools.
 _TOOL_SEARCH = "tool_search_tool"
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-@router.post("/messages", responses=STREAMED)
-async def create_message(
-    body: MessagesRequest, request: Request, services: ServicesOfRequest
-) -> Response:
-    """Answer a conversation; with ``stream``, as server-sent events."""
-    services.unknown_fields.check(request, body)
-    return await reply(request, services, lambda: _read_request(body, services.settings))
-
-
-@router.post("/messages/count_tokens")
-async def count_tokens(
-    body: MessagesRequest, request: Request, services: ServicesOfRequest
-) -> Response:
-    """Return the number of tokens of a conversation, and of its tools."""
-    services.unknown_fields.check(request, body)
-
-    async def counted() -> Response:
-        parsed = await asyncio.to_thread(_read_request, body, services.settings)
-
-        async def count(generations: Sequence[Generation]) -> int:
-            (generation,) = generations
-            return await asyncio.to_thread(
-                lease.engine.count_tokens,
-                generation.prompt,
-                generation.response_format,
-                tools=generation.tools,
-                tool_choice=generation.tool_choice,
-                **generation.options,
-            )
-
-        with translated_errors(parsed.names, parsed.part_name):
-            async with services.host.lease(parsed.model) as lease:
-                tokens, left_out = await parsed.without_refused_tools(count)
-        services.unknown_fields.list_tools(request, left_out)
-        return json_reply({"input_tokens": tokens})
-
-    return await unless_disconnected(request.receive, counted())
-
-
-def _read_request(body: MessagesRequest, settings: ServerSettings) -> GenerationRequest:
+def _read(body: MessagesRequest, services: Services) -> GenerationRequest:
     conversation = _Conversation(body)
     choice: Any = None
     if body.tool_choice is not None:
         named = {"type": "function", "function": {"name": body.tool_choice.name}}
         choice = _TOOL_CHOICES.get(body.tool_choice.type, named)
 
-    async def encoder(lease: Lease) -> MessagesEncoder:
-        shows = body.thinking is None or body.thinking.display != "omitted"
-        options = encoder_options(body, tokens=False, reasoning=shows)
-        return MessagesEncoder(
-            lease.name, lease.engine.vocabulary, options, stop_sequences=body.stop_strings
-        )
-
     return read_request(
         body,
         [conversation.messages],
-        encoder,
-        settings,
+        services.settings,
         names={"prompt": "messages", "reasoning": "thinking"},
         options=lambda _: _options(body),
         tools=conversation.tools(choice),
         part_name=conversation.part_name,
+    )
+
+
+async def _encode(
+    body: MessagesRequest, request: GenerationRequest, lease: Lease
+) -> MessagesEncoder:
+    shows = body.thinking is None or body.thinking.display != "omitted"
+    options = encoder_options(body, tokens=False, reasoning=shows)
+    return MessagesEncoder(
+        lease.name, lease.engine.vocabulary, options, stop_sequences=body.stop_strings
     )
 
 
@@ -232,7 +193,7 @@ class _Conversation:
         return self._names[message][part]
 
     def tools(self, choice: Any) -> ToolList:
-        """Return the tools of the request, and those that messages add, without removed ones."""
+        """Return the tools of the request and of its messages, without removed tools."""
         given = [
             None if tool.get("name") in self._removed else _definition(tool)
             for tool in self._body_tools
@@ -346,3 +307,46 @@ def _part(block: Any, field: str) -> dict[str, Any]:
     kind = block.get("type") if isinstance(block, Mapping) else None
     message = f"a content block of type {short_repr(kind)} is not supported here"
     raise ApiError(400, message, code="invalid_prompt", param=field)
+
+
+MESSAGES = Dialect(_read, _encode)
+
+router = generating_router(error=AnthropicErrorResponse)
+
+
+@router.post("/messages", responses=STREAMED)
+async def create_message(
+    body: MessagesRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Answer a conversation; with ``stream``, as server-sent events."""
+    return await reply(MESSAGES, body, request, services)
+
+
+@router.post("/messages/count_tokens")
+async def count_tokens(
+    body: MessagesRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Return the number of tokens of a conversation, and of its tools."""
+    services.unknown_fields.check(request, body)
+
+    async def counted() -> Response:
+        parsed = await asyncio.to_thread(MESSAGES.read, body, services)
+
+        async def count(generations: Sequence[Generation]) -> int:
+            (generation,) = generations
+            return await asyncio.to_thread(
+                lease.engine.count_tokens,
+                generation.prompt,
+                generation.response_format,
+                tools=generation.tools,
+                tool_choice=generation.tool_choice,
+                **generation.options,
+            )
+
+        with translated_errors(parsed.names, parsed.part_name):
+            async with services.host.lease(parsed.model) as lease:
+                tokens, left_out = await parsed.without_refused_tools(count)
+        services.unknown_fields.list_tools(request, left_out)
+        return json_reply({"input_tokens": tokens})
+
+    return await unless_disconnected(request.receive, counted())

@@ -20,11 +20,10 @@ from ..host import Lease
 from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import ALL_NAMES, MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
-from ..settings import ServerSettings
 from ..streaming import json_reply, unless_disconnected
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList
-from .generating import generating_router, reply
+from .generating import Dialect, generating_router, reply
 from .operations import loadable_models
 from .served_requests import (
     GenerationRequest,
@@ -100,84 +99,26 @@ class OllamaGenerateRequest(OllamaRequest):
     suffix: Literal[""] | None = Field(default=None, description="Insertion is not supported.")
 
 
-router = generating_router("/api", OllamaErrorResponse)
+def _read_chat(body: OllamaChatRequest, services: Services) -> GenerationRequest:
+    return _read_request(body, [*_messages(body.messages)], "messages", services, body.tools)
 
 
-@router.post("/chat")
-async def chat(body: OllamaChatRequest, request: Request, services: ServicesOfRequest) -> Response:
-    """Answer a conversation, as lines of JSON unless ``stream`` is false; or load the model."""
-    services.unknown_fields.check(request, body)
-    if not body.messages:
-        return await _loaded(body, request, services)
-    return await reply(request, services, lambda: _read_chat(body, services.settings))
-
-
-@router.post("/generate")
-async def generate(
-    body: OllamaGenerateRequest, request: Request, services: ServicesOfRequest
-) -> Response:
-    """Answer a text, as lines of JSON unless ``stream`` is false; or load the model."""
-    services.unknown_fields.check(request, body)
-    if not (body.prompt or body.system or body.images):
-        return await _loaded(body, request, services)
-    return await reply(request, services, lambda: _read_text(body, services.settings))
-
-
-async def _loaded(body: OllamaRequest, request: Request, services: Services) -> Response:
-    """Load the model of a request that asks for no answer."""
-
-    async def loaded() -> Response:
-        async with services.host.lease(body.model_choice) as lease:
-            is_chat = isinstance(body, OllamaChatRequest)
-            fields = answer_fields(lease.name, "", is_chat=is_chat, done=True, done_reason="load")
-        media_type = OllamaEncoder.media_type if body.is_streamed else "application/json"
-        return Response(json_line(fields), media_type=media_type)
-
-    return await unless_disconnected(request.receive, loaded())
-
-
-@router.get("/tags")
-async def tags(services: ServicesOfRequest) -> Response:
-    """Return the models on this computer that can be loaded."""
-    models = [
-        {
-            "name": model.name,
-            "model": model.name,
-            "modified_at": datetime.fromtimestamp(model.created, UTC).isoformat(),
-            "size": model.weights_bytes,
-            "digest": "",
-            "details": {"format": "safetensors", "family": "", "parameter_size": ""},
-        }
-        for model in await loadable_models(services)
-    ]
-    return json_reply({"models": models})
-
-
-def _read_chat(body: OllamaChatRequest, settings: ServerSettings) -> GenerationRequest:
-    return _read_request(body, [*_messages(body.messages)], "messages", settings, body.tools)
-
-
-def _read_text(body: OllamaGenerateRequest, settings: ServerSettings) -> GenerationRequest:
+def _read_text(body: OllamaGenerateRequest, services: Services) -> GenerationRequest:
     if body.raw:
-        return _read_request(body, RawPrompt(body.prompt), "prompt", settings)
+        return _read_request(body, RawPrompt(body.prompt), "prompt", services)
     messages = [OllamaMessage(role="user", content=body.prompt, images=body.images)]
     if body.system:
         messages.insert(0, OllamaMessage(role="system", content=body.system))
-    return _read_request(body, [*_messages(messages)], "prompt", settings)
+    return _read_request(body, [*_messages(messages)], "prompt", services)
 
 
 def _read_request(
     body: OllamaRequest,
     prompt: list[dict[str, Any]] | RawPrompt,
     name: str,
-    settings: ServerSettings,
+    services: Services,
     tools: list[dict[str, Any]] | None = None,
 ) -> GenerationRequest:
-    async def encoder(lease: Lease) -> OllamaEncoder:
-        is_chat = isinstance(body, OllamaChatRequest)
-        shown = encoder_options(body)
-        return OllamaEncoder(lease.name, lease.engine.vocabulary, shown, is_chat=is_chat)
-
     def options(choice: int) -> OptionOverrides:
         options = body.options()
         if isinstance(prompt, RawPrompt) or body.think is False:
@@ -189,11 +130,17 @@ def _read_request(
     return read_request(
         body,
         [prompt],
-        encoder,
-        settings,
+        services.settings,
         names={"prompt": name, "max_tokens": "options.num_predict", "reasoning": "think"},
         options=options,
         tools=ToolList.read(tools),
+    )
+
+
+async def _encode(body: OllamaRequest, request: GenerationRequest, lease: Lease) -> OllamaEncoder:
+    is_chat = isinstance(body, OllamaChatRequest)
+    return OllamaEncoder(
+        lease.name, lease.engine.vocabulary, encoder_options(body), is_chat=is_chat
     )
 
 
@@ -220,3 +167,58 @@ def _messages(messages: Sequence[OllamaMessage]) -> Iterator[dict[str, Any]]:
         if message.role == "tool":
             written["tool_call_id"] = ids.pop(0) if ids else f"call_{index}"
         yield readable_message(written)
+
+
+CHAT = Dialect(_read_chat, _encode)
+TEXT = Dialect(_read_text, _encode)
+
+router = generating_router("/api", OllamaErrorResponse)
+
+
+@router.post("/chat")
+async def chat(body: OllamaChatRequest, request: Request, services: ServicesOfRequest) -> Response:
+    """Answer a conversation, as lines of JSON unless ``stream`` is false; or load the model."""
+    if not body.messages:
+        return await _loaded(body, request, services)
+    return await reply(CHAT, body, request, services)
+
+
+@router.post("/generate")
+async def generate(
+    body: OllamaGenerateRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Answer a text, as lines of JSON unless ``stream`` is false; or load the model."""
+    if not (body.prompt or body.system or body.images):
+        return await _loaded(body, request, services)
+    return await reply(TEXT, body, request, services)
+
+
+async def _loaded(body: OllamaRequest, request: Request, services: Services) -> Response:
+    """Load the model of a request that asks for no answer."""
+    services.unknown_fields.check(request, body)
+
+    async def loaded() -> Response:
+        async with services.host.lease(body.model_choice) as lease:
+            is_chat = isinstance(body, OllamaChatRequest)
+            fields = answer_fields(lease.name, "", is_chat=is_chat, done=True, done_reason="load")
+        media_type = OllamaEncoder.media_type if body.is_streamed else "application/json"
+        return Response(json_line(fields), media_type=media_type)
+
+    return await unless_disconnected(request.receive, loaded())
+
+
+@router.get("/tags")
+async def tags(services: ServicesOfRequest) -> Response:
+    """Return the models on this computer that can be loaded."""
+    models = [
+        {
+            "name": model.name,
+            "model": model.name,
+            "modified_at": datetime.fromtimestamp(model.created, UTC).isoformat(),
+            "size": model.weights_bytes,
+            "digest": "",
+            "details": {"format": "safetensors", "family": "", "parameter_size": ""},
+        }
+        for model in await loadable_models(services)
+    ]
+    return json_reply({"models": models})

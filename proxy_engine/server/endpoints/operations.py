@@ -23,7 +23,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {401: {"model": ErrorResponse}}
 
 @router.get("/v1/models", responses=_REFUSED)
 async def list_models(services: ServicesOfRequest) -> Response:
-    """Return the models on this computer that can be loaded, the one in memory first."""
+    """Return the models on this computer that can be loaded, beginning with the model in memory."""
     models = [_described(model, services) for model in await loadable_models(services)]
     models.sort(key=lambda model: not model["loaded"])
     return json_reply({"object": "list", "data": models})
@@ -40,7 +40,7 @@ async def get_model(id: str, services: ServicesOfRequest) -> Response:
 
 
 async def loadable_models(services: Services) -> list[KnownModel]:
-    """Return the models that can be loaded, the one in memory first."""
+    """Return the models that can be loaded, beginning with the model in memory."""
     models = await asyncio.to_thread(_on_this_computer, services)
     current = services.host.current
     if current is None:
@@ -58,7 +58,7 @@ def _find_loadable(name: str, services: Services) -> KnownModel | None:
 
 
 def _described(model: KnownModel, services: Services) -> Fields:
-    """Return OpenAI's fields of a model and further ones.
+    """Return OpenAI's fields of a model, and further fields.
 
     ``max_model_len`` is vLLM's name for the context length, and ``input_modalities`` are the kinds
     of content that the model reads.
@@ -105,7 +105,7 @@ async def health(services: ServicesOfRequest) -> Response:
     draft = None if current is None else current.model.draft
     adapter = None if current is None else current.model.adapter
     status = "ok"
-    if services.queue.is_closed:
+    if services.admission.is_closed:
         status = "shutting_down"
     elif services.host.is_loading:
         status = "loading"
@@ -116,8 +116,8 @@ async def health(services: ServicesOfRequest) -> Response:
         "model": None if current is None else current.model.name,
         "draft_model": None if draft is None else draft.name,
         "adapter": None if adapter is None else adapter.name,
-        "running": services.queue.running,
-        "waiting": services.queue.waiting,
+        "running": services.admission.running,
+        "waiting": services.admission.waiting,
     }
     return json_reply(body, 503 if status == "shutting_down" else 200)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import Request, Response
@@ -23,14 +24,13 @@ from ..response_items import (
     is_known_item,
     messages_of_items,
 )
-from ..response_store import ConversationItem, ResponseStore, StoredResponse
-from ..running import ServicesOfRequest
+from ..response_store import ResponseStore, StoredResponse
+from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
-from ..settings import ServerSettings
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList
-from .generating import STREAMED, generating_router, reply
+from .generating import STREAMED, Dialect, generating_router, reply
 from .served_requests import (
     GenerationRequest,
     encoder_options,
@@ -122,36 +122,6 @@ class ResponsesRequest(SamplingFields):
 
 _NAMES = {"prompt": "input", "max_tokens": "max_output_tokens", "logprobs": "top_logprobs"}
 
-router = generating_router()
-
-
-@router.post("/responses", responses=STREAMED)
-async def create_response(
-    body: ResponsesRequest, request: Request, services: ServicesOfRequest
-) -> Response:
-    """Answer a text or a conversation; with ``stream``, as server-sent events."""
-    services.unknown_fields.check(request, body)
-    store = services.responses
-    # On the event loop's thread: a response that is dropped meanwhile is still used.
-    earlier = _earlier(body, store)
-    if body.input is None and not (earlier and earlier.items):
-        raise ApiError(400, "input is missing", code="missing_required_parameter", param="input")
-    given = input_items(body.input, store)
-    return await reply(
-        request, services, lambda: _read_request(body, earlier, given, store, services.settings)
-    )
-
-
-@router.api_route("/responses/{path:path}", methods=["GET", "DELETE"], include_in_schema=False)
-async def refuse_stored_response(path: str) -> Response:
-    """Refuse to return or delete a stored response: it is only continued."""
-    raise ApiError(
-        404,
-        f"{short_repr(path)} is not served: stored responses are neither returned nor deleted. "
-        "Keep the reply, or continue it with 'previous_response_id'.",
-        code="not_found",
-    )
-
 
 def _earlier(body: ResponsesRequest, store: ResponseStore) -> StoredResponse | None:
     """Return the response that a request continues."""
@@ -169,13 +139,12 @@ def _earlier(body: ResponsesRequest, store: ResponseStore) -> StoredResponse | N
     return stored
 
 
-def _read_request(
-    body: ResponsesRequest,
-    earlier: StoredResponse | None,
-    given: list[ConversationItem],
-    store: ResponseStore,
-    settings: ServerSettings,
-) -> GenerationRequest:
+def _read(body: ResponsesRequest, services: Services) -> GenerationRequest:
+    store = services.responses
+    earlier = _earlier(body, store)
+    if body.input is None and not (earlier and earlier.items):
+        raise ApiError(400, "input is missing", code="missing_required_parameter", param="input")
+    given = input_items(body.input, store)
     before = () if earlier is None else earlier.items
     names = [
         *["previous_response_id"] * len(before),
@@ -194,32 +163,34 @@ def _read_request(
         field, _, _ = fields[message].partition(".")
         return field if field == "previous_response_id" else f"{fields[message]}[{part}]"
 
-    options = _options(body)
-    is_stored = store.is_enabled and body.store is not False
-
     def store_response(response: Fields) -> None:
-        if is_stored:
-            outputs = [_without_logprobs(item) for item in response["output"]]
-            store.put(response["id"], StoredResponse.after(earlier, given, outputs))
+        outputs = [_without_logprobs(item) for item in response["output"]]
+        store.put(response["id"], StoredResponse.after(earlier, given, outputs))
 
-    async def encoder(lease: Lease) -> ResponsesEncoder:
-        return ResponsesEncoder(
-            _begun(body, lease.name, settings, is_stored=is_stored),
-            lease.engine.vocabulary,
-            encoder_options(body, logprobs="logprobs" in options),
-            on_finished=store_response,
-            client_name=tools.client_name,
-        )
-
-    return read_request(
+    options = _options(body)
+    request = read_request(
         body,
         [messages],
-        encoder,
-        settings,
+        services.settings,
         names=_NAMES,
         options=lambda _: options,
         tools=tools,
         part_name=part_name,
+    )
+    is_stored = store.is_enabled and body.store is not False
+    return replace(request, on_finished=store_response) if is_stored else request
+
+
+async def _encode(
+    body: ResponsesRequest, request: GenerationRequest, lease: Lease
+) -> ResponsesEncoder:
+    (generation,) = request.generations
+    return ResponsesEncoder(
+        _begun(body, lease.name, generation.options, is_stored=request.on_finished is not None),
+        lease.engine.vocabulary,
+        encoder_options(body, logprobs="logprobs" in generation.options),
+        on_finished=request.on_finished,
+        client_name=request.tools.client_name,
     )
 
 
@@ -243,10 +214,10 @@ def _options(body: ResponsesRequest) -> OptionOverrides:
 
 
 def _begun(
-    body: ResponsesRequest, model: str, settings: ServerSettings, *, is_stored: bool
+    body: ResponsesRequest, model: str, given: OptionOverrides, *, is_stored: bool
 ) -> Fields:
     """Return a response without output. It repeats parameters of the request."""
-    options: dict[str, Any] = {**settings.request_defaults(), **body.options()}
+    options: dict[str, Any] = {**given}
     names = (name for name in ("top_k", "min_p") if getattr(body, name) is not None)
     effort = body.reasoning.effort if body.reasoning else None
     return {
@@ -275,3 +246,27 @@ def _begun(
         "metadata": body.metadata or {},
         **{name: options[name] for name in names},
     }
+
+
+RESPONSES = Dialect(_read, _encode)
+
+router = generating_router()
+
+
+@router.post("/responses", responses=STREAMED)
+async def create_response(
+    body: ResponsesRequest, request: Request, services: ServicesOfRequest
+) -> Response:
+    """Answer a text or a conversation; with ``stream``, as server-sent events."""
+    return await reply(RESPONSES, body, request, services)
+
+
+@router.api_route("/responses/{path:path}", methods=["GET", "DELETE"], include_in_schema=False)
+async def refuse_stored_response(path: str) -> Response:
+    """Refuse to return or delete a stored response: it is only continued."""
+    raise ApiError(
+        404,
+        f"{short_repr(path)} is not served: stored responses are neither returned nor deleted. "
+        "Keep the reply, or continue it with 'previous_response_id'.",
+        code="not_found",
+    )

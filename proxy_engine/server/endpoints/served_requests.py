@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from ...conversation.messages import RawPrompt
+from ...conversation.messages import RawPrompt, template_messages
+from ...conversation.prompts import Prompt
 from ...errors import InvalidToolError
 from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
-from ..encoders.encoder import Encoder, EncoderOptions
+from ...results.streams import AsyncEventStream
+from ...runtime.extras import is_installed
+from ..encoders.encoder import EncoderOptions, Fields
 from ..errors import ApiError, PartName, conflict
 from ..generation_settings import merged_options
 from ..host import Lease
 from ..media_parts import check_urls, prompt_characters
-from ..models import ModelChoice
-from ..running import Generation, Running, Services, begin
+from ..models import KnownModel
+from ..running import AnswerEvents, Event, ServedRequest
 from ..schemas.sampling import SamplingFields, TextFields
 from ..settings import ServerSettings
 from ..tool_lists import ToolList
 
 T = TypeVar("T")
 
-MakeEncoder: TypeAlias = Callable[[Lease], Coroutine[Any, Any, Encoder]]
-"""Makes the encoder of an answer."""
-
 _JSON_BEGINS = ("{", "[")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedRequest(ABC):
-    """A request of an endpoint, converted for the engine.
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The arguments of ``InferenceEngine.astream`` for one answer."""
 
-    Attributes:
-        make_encoder: Makes the encoder, once the model is known.
-        is_streamed: Whether to stream the response.
-        names: The endpoint's names for the engine's parameters, where they differ. ``media`` is
-            that for a recording or an image.
-        part_name: The endpoint's names for content parts.
-        prompts: The prompts, for the log.
-    """
-
-    make_encoder: MakeEncoder
-    is_streamed: bool
-    names: Mapping[str, str]
-    part_name: PartName | None = None
-    prompts: Sequence[Any]
-
-    @abstractmethod
-    async def begin(self, services: Services) -> Running:
-        """Take slots and the model, and start.
-
-        Raises:
-            ApiError: The queue is full, or there is no such model, or it is unsuitable.
-            ProxyError: The engine refuses the request.
-        """
+    prompt: Prompt
+    response_format: Any = None
+    tools: Sequence[Any] | None = None
+    tool_choice: Any = None
+    options: OptionOverrides = field(default_factory=OptionOverrides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +47,48 @@ class GenerationRequest(ServedRequest):
     """A request for answers.
 
     Attributes:
-        model: The model.
         generations: The answers to generate, with the server's options where it has none.
         tools: The tools of the request.
+        on_finished: Called with a response that is complete, by encoders that store it.
     """
 
-    model: ModelChoice
     generations: Sequence[Generation]
     tools: ToolList
+    on_finished: Callable[[Fields], None] | None = None
 
-    async def begin(self, services: Services) -> Running:
-        """Start the answers, as :func:`proxy_engine.server.running.begin`."""
-        running, left_out = await self.without_refused_tools(
-            lambda generations: begin(generations, self.model, services)
-        )
-        running.left_out_tools = left_out
-        return running
+    def check_model(self, model: KnownModel) -> None:
+        """Raise ``PromptError`` for a prompt with media if the model reads text only.
+
+        Other models are checked once they are loaded: their processor knows the kinds they read.
+        """
+        # The error of a multimodal model that lacks its extra is another one.
+        if model.input_modalities != {"text"} or not is_installed("vision"):
+            return
+        for generation in self.generations:
+            if not isinstance(generation.prompt, RawPrompt):
+                in_history = generation.options.get("media_in_history", "placeholder")
+                template_messages(generation.prompt, (), in_history)
+
+    async def start(self, lease: Lease) -> tuple[Sequence[AnswerEvents[Event]], Mapping[str, str]]:
+        """Start the answers, as ``ServedRequest.start``."""
+
+        async def started(generations: Sequence[Generation]) -> Sequence[AnswerEvents[Event]]:
+            answers: list[AsyncEventStream[Any]] = []
+            async with AsyncExitStack() as stack:
+                for each in generations:
+                    answer = await lease.engine.astream(
+                        each.prompt,
+                        response_format=each.response_format,
+                        tools=each.tools,
+                        tool_choice=each.tool_choice,
+                        **each.options,
+                    )
+                    stack.push_async_callback(answer.aclose)
+                    answers.append(answer)
+                stack.pop_all()
+            return answers
+
+        return await self.without_refused_tools(started)
 
     async def without_refused_tools(
         self, work: Callable[[Sequence[Generation]], Awaitable[T]]
@@ -110,7 +118,6 @@ class GenerationRequest(ServedRequest):
 def read_request(
     body: SamplingFields,
     prompts: Sequence[list[dict[str, Any]] | RawPrompt],
-    make_encoder: MakeEncoder,
     settings: ServerSettings,
     *,
     names: Mapping[str, str],
@@ -124,7 +131,6 @@ def read_request(
     Args:
         body: The body of the request.
         prompts: Conversations as chat completions have them, or raw prompts.
-        make_encoder: Makes the encoder, once the model is known.
         settings: The settings of the server.
         names: The endpoint's names for the engine's parameters, where they differ.
         options: Returns the options of the answer of a number.
@@ -177,7 +183,6 @@ def read_request(
     if isinstance(body, TextFields):
         names = {"max_tokens": body.limit_name, **names}
     return GenerationRequest(
-        make_encoder=make_encoder,
         is_streamed=body.is_streamed,
         names=names,
         part_name=part_name,

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Form, Request, Response, UploadFile
 from fastapi.routing import APIRoute
 from pydantic import ConfigDict, Field
 from starlette.datastructures import FormData
 
+from ...conversation.content import AudioContent
 from ...media.sources import check_size
+from ...results.streams import AsyncStream
 from ...transcription.options import TranscriptionOverrides
-from ...transcription.results import Transcript
-from ..encoders.transcriptions import Format, TranscriptEncoder, response
+from ...transcription.results import Transcript, TranscriptSegment, TranscriptStream
+from ..encoders.transcriptions import Format, TranscriptEncoder
 from ..errors import ApiError, translated_errors
 from ..host import Lease
-from ..running import Running, Services, ServicesOfRequest
-from ..schemas.constraints import TextConstraints
-from ..transcribing import Upload, begin_transcription
-from .generating import described_errors, respond
-from .served_requests import ServedRequest
+from ..models import KnownModel, ModelChoice
+from ..running import AnswerEvents, Event, ServedRequest, Services, ServicesOfRequest
+from ..schemas.sampling import TextConstraints
+from .generating import Dialect, described_errors, reply
 
 
 class TranslationRequest(TextConstraints):
@@ -98,6 +103,174 @@ class _FormRoute(APIRoute):
         return handling
 
 
+_Received: TypeAlias = "TranscriptSegment | Transcript[Any] | Exception"
+
+
+class _TranscriptionEvents(AsyncStream["TranscriptSegment | Transcript[Any]"]):
+    """The segments of a recording, and its transcript. Awaiting them waits until it is decoded.
+
+    It is transcribed on a thread of its own, which waits for the model in turns, for minutes. The
+    threads of the event loop's executor are too few for that.
+
+    Args:
+        begin: Decodes the recording and checks the arguments; called on the thread.
+    """
+
+    def __init__(self, begin: Callable[[], TranscriptStream[Any]]) -> None:
+        super().__init__(self._started, self.cancel)
+        self._begin_stream = begin
+        self._stream: TranscriptStream[Any] | None = None
+        self._is_ended = False
+        self._received: asyncio.Queue[_Received] = asyncio.Queue()
+        self._decoded = asyncio.Event()
+        self._finished = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._work, name="transcription", daemon=True).start()
+
+    def cancel(self) -> None:
+        """End the transcription at its next token."""
+        # The thread stores the stream before it reads this.
+        self._is_ended = True
+        if self._stream is not None:
+            self._stream.cancel()
+
+    async def aclose(self) -> None:
+        """Cancel the transcription, and wait for its end."""
+        await super().aclose()
+        await self._finished.wait()
+
+    async def _started(self) -> AsyncGenerator[TranscriptSegment | Transcript[Any]]:
+        await self._decoded.wait()
+        return self._events()
+
+    async def _events(self) -> AsyncGenerator[TranscriptSegment | Transcript[Any]]:
+        event: _Received | None = None
+        while not isinstance(event, Transcript):
+            event = await self._received.get()
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+    def _work(self) -> None:
+        try:
+            self._stream = stream = self._begin_stream()
+            if self._is_ended:
+                stream.cancel()
+            self._call(self._decoded.set)
+            for segment in stream:
+                self._call(self._received.put_nowait, segment)
+            self._call(self._received.put_nowait, stream.result())
+        except Exception as error:
+            self._call(self._received.put_nowait, error)
+        finally:
+            self._call(self._decoded.set)
+            self._call(self._finished.set)
+
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
+        # The loop may be closed before the transcription has stopped.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordingRequest(ServedRequest):
+    """A request for a transcript; its recording is still in a file.
+
+    Attributes:
+        file: The recording.
+        response_format: The engine's response format.
+        options: The engine's options.
+    """
+
+    file: UploadFile
+    response_format: Any
+    options: TranscriptionOverrides
+
+    def check_model(self, model: KnownModel) -> None:
+        """Check nothing: models are chosen by the kind of request."""
+
+    async def start(self, lease: Lease) -> tuple[Sequence[AnswerEvents[Event]], Mapping[str, str]]:
+        """Start the transcription, as ``ServedRequest.start``."""
+        audio = AudioContent(data=await self.file.read())
+        begin = partial(
+            lease.engine.transcribe_stream,
+            audio,
+            response_format=self.response_format,
+            **self.options,
+        )
+        return [_TranscriptionEvents(begin)], {}
+
+
+def _read_transcription(body: TranscriptionRequest, services: Services) -> _RecordingRequest:
+    given = body.timestamp_granularities
+    if given and body.response_format != "verbose_json":
+        raise _unsupported("only verbose_json has timestamps", "timestamp_granularities")
+    has_words = "word" in (given or ())
+    if has_words and body.constraint(None)[1] is not None:
+        raise _unsupported("a constrained transcript has no words", "timestamp_granularities")
+    if body.stream and body.response_format != "json":
+        raise _unsupported("a stream has the response format json", "response_format")
+    options = TranscriptionOverrides(timestamps="word" if has_words else "segment")
+    if body.language is not None:
+        options["language"] = body.language
+    return _recording_request(body, services, options, is_streamed=bool(body.stream))
+
+
+def _read_translation(body: TranslationRequest, services: Services) -> _RecordingRequest:
+    return _recording_request(body, services, TranscriptionOverrides(task="translate"))
+
+
+def _recording_request(
+    body: TranslationRequest,
+    services: Services,
+    options: TranscriptionOverrides,
+    *,
+    is_streamed: bool = False,
+) -> _RecordingRequest:
+    field, response_format = body.constraint(None)
+    # Some models neither take constraints nor translate.
+    names = {"prompt": "model", "task": "model", "response_format": field, "media": "file"}
+    with translated_errors(names):
+        limit = services.settings.max_audio_bytes
+        check_size("audio", body.file.size or 0, limit, "max_audio_bytes")
+    if body.prompt:
+        options["prompt"] = body.prompt
+    if body.lead_in is not None:
+        options["lead_in"] = body.lead_in
+    if body.temperature:
+        # At 0, the engine's default, a higher temperature follows where necessary.
+        options["temperature"] = body.temperature
+    return _RecordingRequest(
+        model=ModelChoice(body.model, transcribes=True),
+        is_streamed=is_streamed,
+        names=names,
+        prompts=[body.prompt],
+        file=body.file,
+        response_format=response_format,
+        options=options,
+    )
+
+
+def _unsupported(message: str, param: str) -> ApiError:
+    return ApiError(400, message, code="unsupported", param=param)
+
+
+async def _encode_transcription(
+    body: TranscriptionRequest, request: _RecordingRequest, lease: Lease
+) -> TranscriptEncoder:
+    granularities = body.timestamp_granularities or ["segment"]
+    return TranscriptEncoder(body.response_format, "transcribe", granularities)
+
+
+async def _encode_translation(
+    body: TranslationRequest, request: _RecordingRequest, lease: Lease
+) -> TranscriptEncoder:
+    return TranscriptEncoder(body.response_format, "translate", ["segment"])
+
+
+TRANSCRIPTION = Dialect(_read_transcription, _encode_transcription)
+TRANSLATION = Dialect(_read_translation, _encode_translation)
+
 router = APIRouter(prefix="/v1/audio", route_class=_FormRoute, responses=described_errors())
 
 
@@ -108,23 +281,7 @@ async def create_transcription(
     services: ServicesOfRequest,
 ) -> Response:
     """Transcribe a recording; with ``stream``, as server-sent events."""
-    services.unknown_fields.check(request, body)
-    granularities = body.timestamp_granularities or ["segment"]
-    if body.timestamp_granularities and body.response_format != "verbose_json":
-        raise _unsupported("only verbose_json has timestamps", "timestamp_granularities")
-    if "word" in granularities and body.constraint(None)[1] is not None:
-        raise _unsupported("a constrained transcript has no words", "timestamp_granularities")
-    if body.stream and body.response_format != "json":
-        raise _unsupported("a stream has the response format json", "response_format")
-    options = _options(body)
-    options["timestamps"] = "word" if "word" in granularities else "segment"
-    if body.language is not None:
-        options["language"] = body.language
-
-    def encode(transcript: Transcript[Any]) -> Response:
-        return response(transcript, body.response_format, "transcribe", granularities)
-
-    return await _reply(request, services, body, options, encode, is_streamed=bool(body.stream))
+    return await reply(TRANSCRIPTION, body, request, services)
 
 
 @router.post("/translations", responses=_FORMATS)
@@ -134,69 +291,4 @@ async def create_translation(
     services: ServicesOfRequest,
 ) -> Response:
     """Write the speech of a recording in English."""
-    services.unknown_fields.check(request, body)
-    options = _options(body)
-    options["task"] = "translate"
-
-    def encode(transcript: Transcript[Any]) -> Response:
-        return response(transcript, body.response_format, "translate", ["segment"])
-
-    return await _reply(request, services, body, options, encode)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecordingRequest(ServedRequest):
-    upload: Upload
-    model: str | None
-
-    async def begin(self, services: Services) -> Running:
-        return await begin_transcription(self.upload, self.model, services)
-
-
-async def _reply(
-    request: Request,
-    services: Services,
-    body: TranslationRequest,
-    options: TranscriptionOverrides,
-    encode: Callable[[Transcript[Any]], Response],
-    *,
-    is_streamed: bool = False,
-) -> Response:
-    """Transcribe, and return the response, or one that streams."""
-    field, response_format = body.constraint(None)
-    # Some models neither take constraints nor translate.
-    names = {"prompt": "model", "task": "model", "response_format": field, "media": "file"}
-
-    async def encoder(lease: Lease) -> TranscriptEncoder:
-        return TranscriptEncoder(encode)
-
-    async def converted() -> ServedRequest:
-        limit = services.settings.max_audio_bytes
-        with translated_errors(names):
-            check_size("audio", body.file.size or 0, limit, "max_audio_bytes")
-        return _RecordingRequest(
-            make_encoder=encoder,
-            is_streamed=is_streamed,
-            names=names,
-            prompts=[body.prompt],
-            upload=Upload(body.file, response_format, options),
-            model=body.model,
-        )
-
-    return await respond(request, services, converted())
-
-
-def _options(body: TranslationRequest) -> TranscriptionOverrides:
-    options = TranscriptionOverrides()
-    if body.prompt:
-        options["prompt"] = body.prompt
-    if body.lead_in is not None:
-        options["lead_in"] = body.lead_in
-    if body.temperature:
-        # At 0, the engine's default, a higher temperature follows where necessary.
-        options["temperature"] = body.temperature
-    return options
-
-
-def _unsupported(message: str, param: str) -> ApiError:
-    return ApiError(400, message, code="unsupported", param=param)
+    return await reply(TRANSLATION, body, request, services)

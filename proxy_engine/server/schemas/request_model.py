@@ -141,7 +141,7 @@ class RequestModel(BaseModel):
 
     @classmethod
     def _renamed(cls, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return values by our names, and the given names of those that have another one.
+        """Return values by our names, and the names in the request where these differ.
 
         A field under two names keeps the other name, and so becomes an unknown field, unless both
         have the same value.

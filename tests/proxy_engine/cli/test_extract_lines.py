@@ -22,7 +22,7 @@ from stand_in_engine import StandInEngine
 from terminal import Terminal, plain
 
 import proxy_engine
-from proxy_engine.cli.extract import resume_command
+from proxy_engine.cli.extract_records import resume_command
 from proxy_engine.cli.main import main
 
 BAD = {3: b"not JSON", 4: b'{"no": "text"}', 9: b'"\xff"', 10: b'"\\ud800"', 21: b'" "'}

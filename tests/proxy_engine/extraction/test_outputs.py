@@ -23,7 +23,7 @@ from proxy_engine import (
     OutputFileRefusedError,
 )
 from proxy_engine.extraction.answer_format import AnswerFormat
-from proxy_engine.extraction.inputs import Content, Item
+from proxy_engine.extraction.inputs import Item, RecordContent
 from proxy_engine.extraction.json_values import encode, join_members, split_members
 from proxy_engine.extraction.outcomes import Outcome
 from proxy_engine.extraction.records import RecordReader
@@ -348,7 +348,7 @@ answers = st.fixed_dictionaries(
 def outcome_of(
     fields: dict[str, Any], answer: Any = None, error: Exception | None = None
 ) -> Outcome:
-    item = Item(0, None, "record 0", {}, fields, Content)
+    item = Item(0, None, "record 0", {}, fields, RecordContent)
     return Outcome(item, FORMAT, error=error, earlier=(encode(answer), {}))
 
 

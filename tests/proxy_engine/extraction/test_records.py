@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError, TextContent
-from proxy_engine.extraction.inputs import Content
+from proxy_engine.extraction.inputs import RecordContent
+from proxy_engine.extraction.paths import files_in
 from proxy_engine.extraction.records import RecordReader, write_prompt
-from proxy_engine.extraction.sources import files_in
 
 PICTURE = Image.new("RGB", (4, 4), "red")
 
@@ -39,7 +39,7 @@ def test_images_are_read_in_every_form(path: Path, png: bytes) -> None:
     assert stored.images == (ImageContent(data=png),)
     url = "https://example.org/a.png"
     both = reader.read({"text": "x", "photo": [path, url]})
-    assert both == Content("x", (ImageContent(data=png), ImageContent(url=url)))
+    assert both == RecordContent("x", (ImageContent(data=png), ImageContent(url=url)))
     (drawn,) = reader.read({"photo": PICTURE}).images
     assert drawn.media_type == "image/png"
 
@@ -94,7 +94,7 @@ def test_prompt_has_images_before_the_text(path: Path) -> None:
 
 
 def test_prompt_with_an_empty_instruction_is_the_content(path: Path) -> None:
-    assert write_prompt("", ("shop",), True, None, Content(" x\n")) == "x"
+    assert write_prompt("", ("shop",), True, None, RecordContent(" x\n")) == "x"
     content = RecordReader(image="photo").read({"photo": path})
     images: Any = write_prompt("", ("shop",), True, None, content)
     assert [type(part) for part in images.content] == [ImageContent]

@@ -20,9 +20,7 @@ from proxy_engine.generation import (
     DeviceMasks,
     ForwardPass,
     GeneratedSequence,
-    PartLimits,
     Prefill,
-    SequenceOptions,
     Status,
     Token,
 )
@@ -36,17 +34,18 @@ TOGETHER = [kind for kind in KINDS if kind != "chunked"]
 class ScriptedConstraint(Constraint):
     """Accepts the next token of a script."""
 
-    script: ScriptedSequence
+    sequence: ScriptedSequence
 
     def accepts(self, token_id: int) -> bool:
-        return token_id == self.script.stretches[0][0]
+        return token_id == self.sequence.stretches[0][0]
 
     def refuse(self, token_id: int) -> None:
         assert not self.accepts(token_id)
+        self.sequence.is_exact = True
 
     @property
     def expects_fast_forward(self) -> bool:
-        return self.script.chosen % 3 == 0
+        return self.sequence.chosen % 3 == 0
 
 
 class ScriptedSequence(GeneratedSequence):
@@ -61,11 +60,10 @@ class ScriptedSequence(GeneratedSequence):
     def __init__(
         self, prompt: Sequence[int], stretches: Sequence[Sequence[int]], rejected: set[int]
     ) -> None:
-        masks, limits = DeviceMasks(), PartLimits({}, None, 10**6)
-        constraint = ScriptedConstraint(SequenceOptions((), 10**6), masks, limits)
-        super().__init__(prompt, constraint, cast(Any, None), masks=masks)
-        constraint.script = self
-        constraint.has_grammar = True
+        constraint = ScriptedConstraint([], (), 10**6)
+        super().__init__(prompt, constraint, cast(Any, None), masks=DeviceMasks())
+        constraint.sequence = self
+        self.is_free = False
         self.stretches = [list(stretch) for stretch in stretches]
         self.rejected = rejected
         self.invalid: set[int] = set()
@@ -80,8 +78,8 @@ class ScriptedSequence(GeneratedSequence):
     def row_parameters(self) -> object:
         return None
 
-    def prepare(self, *, exact: bool = False, unread: int = 0) -> None:
-        self.is_exact = exact
+    def prepare(self, *, unread: int = 0) -> None:
+        pass
 
     def sample(self, logits: NextLogits, proposed: Any = None) -> NextToken:
         assert logits.all().shape == (1, VOCABULARY)
@@ -96,6 +94,7 @@ class ScriptedSequence(GeneratedSequence):
 
     def advance(self, sampled: NextToken) -> Token:
         self.chosen += 1
+        self.is_exact = False
         return self.write(self.stretches[0].pop(0))
 
     def advance_forced(self) -> list[Token]:

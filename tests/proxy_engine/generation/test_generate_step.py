@@ -15,7 +15,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError, RawPrompt, generate_step
-from proxy_engine.generation import ForwardPass, constraint
+from proxy_engine.generation import ForwardPass, restrictions
 from proxy_engine.models.loading import logits_width
 from samplers import SamplingParameters
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine, Vocabulary
@@ -242,8 +242,8 @@ def test_slow_masks_do_not_change_the_tokens(
 ) -> None:
     arguments: Any = {"tokenizer": tiny_tokenizer, "max_tokens": 40}
     fast = ids_of(generate_step(prompt_ids, tiny_model, machine=person, **arguments))
-    monkeypatch.setattr(constraint, "MASK_STEPS", 0)
-    monkeypatch.setattr(constraint, "SLOW_MASK_STEPS", 0)
+    monkeypatch.setattr(restrictions, "MASK_STEPS", 0)
+    monkeypatch.setattr(restrictions, "SLOW_MASK_STEPS", 0)
     fresh = JsonSchemaStateMachine({**PERSON, "title": "other"}, whitespace="spaced")
     assert ids_of(generate_step(prompt_ids, tiny_model, machine=fresh, **arguments)) == fast
 

@@ -1,49 +1,13 @@
-"""Token limits of parts, and deadlines on a clock that the tests move."""
+"""Deadlines on a clock that the tests move."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
-import mlx.core as mx
 import pytest
 
-from proxy_engine import GenerationOptions, PartOptions
-from proxy_engine.generation import Deadline, PartLimits, SequenceSamplers
+from proxy_engine.generation import Constraint, Deadline, GuardedGrammar
 from proxy_engine.generation import limits as limits_module
-from samplers import make_sampler
-from state_machines.root import Text
-
-
-def test_resampled_token_counts_once_towards_the_limit_of_a_part(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    limits = PartLimits({"text": PartOptions(max_tokens=3)}, None, 100)
-    ended: list[int] = []
-    monkeypatch.setattr(limits_module, "_end_texts", lambda _: ended.append(written))
-    # Rejected tokens are sampled again; forced tokens are not sampled.
-    text = Text()
-    for written in (0, 0, 0, 1, 1, 2, 2, 4):
-        limits.apply(text, written, None)
-    assert ended == [4]
-
-
-def test_parts_with_other_parameters_draw_independent_numbers() -> None:
-    parts = {"text": PartOptions(temperature=0.9), "reasoning": PartOptions()}
-    options = GenerationOptions(temperature=1.0, seed=3, parts=parts)
-    of_sequence = SequenceSamplers(options)
-    places: list[Any] = [
-        SimpleNamespace(part_name=part, temperature=None)
-        for part in ("structured", "text", "reasoning")
-    ]
-    samplers = [of_sequence.plain(place) for place in places]
-    assert samplers[0] is samplers[2]
-    uniform = mx.zeros(1000)
-    tokens = [[sampler(uniform, []).item() for _ in range(8)] for sampler in samplers[:2]]
-    assert not set(tokens[0]) & set(tokens[1])
-    # Without parts that differ, the seed gives the tokens of a plain sampler.
-    plain = make_sampler(GenerationOptions(temperature=1.0, seed=3).sampling())
-    assert [plain(uniform, []).item() for _ in range(8)] == tokens[0]
+from state_machines import RegexStateMachine, Vocabulary
+from state_machines.completion import Guard
 
 
 class Clock:
@@ -66,7 +30,7 @@ def test_deadline_is_unbounded_until_the_speed_is_known(clock: Clock) -> None:
     assert deadline.tokens_left(0) is None
     clock.now = 104
     assert deadline.tokens_left(1) is None
-    assert not deadline.is_over
+    assert deadline.end(Constraint([deadline], (), 9)) is None
 
 
 def test_deadline_estimates_the_remaining_tokens_with_a_reserve(clock: Clock) -> None:
@@ -79,8 +43,32 @@ def test_deadline_estimates_the_remaining_tokens_with_a_reserve(clock: Clock) ->
     assert deadline.tokens_left(10) == 0
 
 
-def test_passed_deadline_leaves_no_tokens(clock: Clock) -> None:
+def test_drafted_tokens_are_spent_but_do_not_count_for_the_speed(clock: Clock) -> None:
+    deadline = Deadline(110)
+    text = Constraint([deadline], (), 99)
+    deadline.tokens_left(1)
+    text.generated = 3
+    clock.now = 102
+    assert deadline.copy(text).copy(text).tokens_left(5) == 5
+    assert deadline.tokens_left(3) == 7
+
+
+def test_passed_deadline_leaves_no_tokens_and_ends_text(clock: Clock) -> None:
     deadline = Deadline(99)
-    assert deadline.is_over
     assert deadline.tokens_left(0) == 0
     assert deadline.tokens_left(1) == 0
+    text = Constraint([deadline], (), 9)
+    assert text.advance(1, has_alternatives=True) == "length"
+    assert text.cut is not None
+    assert text.cut.reason == "max_seconds"
+
+
+def test_text_of_a_grammar_ends_at_a_deadline_only_where_it_is_complete(clock: Clock) -> None:
+    vocabulary = Vocabulary([b"a", b"b", b"</s>"], end_token_ids=[2])
+    guard = Guard(RegexStateMachine("abb|ab{9}").matcher(vocabulary), 20)
+    text = Constraint([Deadline(99), GuardedGrammar(guard)], (2,), 20)
+    # No more tokens than needed.
+    assert text.mask() is not None
+    assert guard.left == guard.needed == 3
+    ends = [text.advance(token, has_alternatives=True) for token in (0, 1, 1)]
+    assert ends == [None, None, "length"]

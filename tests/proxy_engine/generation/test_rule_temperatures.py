@@ -1,4 +1,4 @@
-"""Temperatures of rules in grammars: they select the sampler of every token."""
+"""Samplers of parts, and temperatures of rules in grammars, which select the sampler of tokens."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from speculation_checks import Comparison, babbling_model, complete_masks
 from proxy_engine import InferenceEngine, InvalidOptionError, PartOptions, generate_step
 from proxy_engine.generation import SequenceSamplers
 from proxy_engine.options.generation import GenerationOptions
+from samplers import make_sampler
 from state_machines import GrammarStateMachine
 
 COLD = GrammarStateMachine.from_lark(
@@ -103,3 +104,21 @@ def test_functions_that_select_tokens_refuse_temperatures(
     assert raised.value.option == "sampler"
     with pytest.raises(InvalidOptionError, match="temperature"):
         generate_step([1], babbling_model(tiny_tokenizer), tokenizer=tiny_tokenizer, machine=COLD)
+
+
+def test_parts_with_other_parameters_draw_independent_numbers() -> None:
+    parts = {"text": PartOptions(temperature=0.9), "reasoning": PartOptions()}
+    options = GenerationOptions(temperature=1.0, seed=3, parts=parts)
+    of_sequence = SequenceSamplers(options)
+    places: list[Any] = [
+        SimpleNamespace(part_name=part, temperature=None)
+        for part in ("structured", "text", "reasoning")
+    ]
+    samplers = [of_sequence.plain(place) for place in places]
+    assert samplers[0] is samplers[2]
+    uniform = mx.zeros(1000)
+    tokens = [[sampler(uniform, []).item() for _ in range(8)] for sampler in samplers[:2]]
+    assert not set(tokens[0]) & set(tokens[1])
+    # Without parts that differ, the seed gives the tokens of a plain sampler.
+    plain = make_sampler(GenerationOptions(temperature=1.0, seed=3).sampling())
+    assert [plain(uniform, []).item() for _ in range(8)] == tokens[0]

@@ -22,9 +22,8 @@ from proxy_engine.generation import (
     DeviceMasks,
     ForwardPass,
     GeneratedSequence,
-    PartLimits,
+    MinTokens,
     Prefill,
-    SequenceOptions,
     SequenceSamplers,
 )
 from proxy_engine.generation.sampling import NextToken
@@ -59,8 +58,8 @@ class FreeText:
 
     def sequence(self) -> GeneratedSequence:
         options = self.options
-        limits = SequenceOptions(_ENDS, options.max_tokens or 1, options.min_tokens)
-        constraint = Constraint(limits, _MASKS, PartLimits({}, None, limits.max_tokens))
+        at_least = MinTokens(options.min_tokens, _MASKS, _VOCABULARY)
+        constraint = Constraint([at_least], _ENDS, options.max_tokens or 1)
         prompt = [self.seed % _VOCABULARY, 1, 2]
         return GeneratedSequence(prompt, constraint, SequenceSamplers(options), masks=_MASKS)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +14,8 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.tools import tool
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from PIL import Image
 from pydantic import BaseModel, Field
 from scripted_answers import ScriptedModel
-from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine
 from proxy_engine.integrations.langchain import ChatProxyEngine
@@ -121,30 +117,6 @@ def test_options_of_the_engine_are_in_the_extra_body(roomy_engine: InferenceEngi
         model.invoke("Hello", extra_body={"min_p": 7})
 
 
-def test_images_reach_a_model_that_reads_them(
-    model: ChatProxyEngine, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file = io.BytesIO()
-    Image.new("RGB", (32, 32), "red").save(file, "PNG")
-    data = base64.b64encode(file.getvalue()).decode()
-    image: Any = {"type": "image", "base64": data, "mime_type": "image/png"}
-    question = [HumanMessage(content_blocks=[{"type": "text", "text": "What?"}, image])]
-    with pytest.raises(openai.BadRequestError):
-        model.invoke(question)
-    assert model.profile is not None
-    assert model.profile["image_inputs"] is False
-    path = vision_checkpoint("qwen2_vl", tmp_path_factory.mktemp("vision") / "qwen2_vl")
-    with InferenceEngine(path, on_progress=None) as engine:
-        reader = ChatProxyEngine(engine, max_tokens=4)
-        assert reader.profile is not None
-        assert reader.profile["image_inputs"] is True
-        with_image, without = (reader.invoke(prompt) for prompt in (question, "What?"))
-    assert with_image.usage_metadata is not None
-    assert without.usage_metadata is not None
-    # The image is more than its two markers.
-    assert with_image.usage_metadata["input_tokens"] > without.usage_metadata["input_tokens"] + 2
-
-
 def test_tokens_are_counted_by_the_tokenizer_of_the_model(
     model: ChatProxyEngine, roomy_engine: InferenceEngine
 ) -> None:
@@ -161,14 +133,6 @@ def test_calls_of_a_batch_share_forward_passes(tiny_tokenizer: TokenizerWrapper)
         script.largest_batch = 0
         assert len(asyncio.run(model.abatch(prompts))) == 4
         assert script.largest_batch > 1
-
-
-def test_closed_stream_cancels_its_request(engine: InferenceEngine) -> None:
-    stream = ChatProxyEngine(engine, max_tokens=400).stream("Hello")
-    next(stream)
-    stream.close()  # type: ignore[attr-defined]
-    while engine.running_requests:
-        pass
 
 
 class Report(BaseModel):

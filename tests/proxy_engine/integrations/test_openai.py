@@ -25,7 +25,6 @@ from tiny_models import make_tiny_model, make_tiny_tokenizer
 from proxy_engine import GenerationOptions, InferenceEngine
 from proxy_engine.integrations import application
 from proxy_engine.integrations.openai import EngineTransport
-from proxy_engine.server import create_app
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 LONG: Any = {
@@ -71,15 +70,6 @@ def runs_nothing(engine: InferenceEngine) -> Callable[[], bool]:
 
 
 # What clients call
-
-
-def test_answer_is_that_of_the_engine(engine: InferenceEngine, client: openai.OpenAI) -> None:
-    own = engine.generate("Hello", max_tokens=9)
-    answer = client.chat.completions.create(model="any", messages=HELLO, max_tokens=9)
-    assert answer.choices[0].message.content == own.text
-    assert answer.model == "any"
-    assert answer.usage is not None
-    assert answer.usage.completion_tokens == own.usage.completion_tokens
 
 
 def test_options_that_a_request_does_not_give_are_those_of_the_engine(
@@ -277,14 +267,6 @@ def test_closing_a_client_leaves_the_engine_open(engine: InferenceEngine) -> Non
     assert engine.openai().models.list()
 
 
-def test_closed_engine_is_an_error() -> None:
-    engine = InferenceEngine(make_tiny_model(), make_tiny_tokenizer())
-    client = engine.openai()
-    engine.close()
-    with pytest.raises(openai.InternalServerError, match="the engine is closed"):
-        client.chat.completions.create(model="", messages=HELLO)
-
-
 def test_clients_do_not_keep_a_dropped_engine_alive() -> None:
     engine = InferenceEngine(make_tiny_model(), make_tiny_tokenizer())
     engine.openai().chat.completions.create(model="", messages=HELLO, max_tokens=2)
@@ -334,7 +316,3 @@ def test_threads_that_ask_at_the_same_time_get_one_application(
     with ThreadPoolExecutor(4) as threads:
         found = [threads.submit(lambda: engine.application) for _ in range(4)]
     assert len({id(one.result()) for one in found}) == 1
-
-
-def test_application_is_exported() -> None:
-    assert callable(create_app)

@@ -6,14 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import openai
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from PIL import Image
 from scripted_answers import ScriptedModel
 from smolagents import ChatMessage, CodeAgent, MessageRole, Tool, ToolCallingAgent, tool
 from smolagents.models import CODEAGENT_RESPONSE_FORMAT, agglomerate_stream_deltas
-from vision_models import vision_checkpoint
 
 from proxy_engine import InferenceEngine
 from proxy_engine.integrations.smolagents import ProxyEngineModel
@@ -115,15 +112,6 @@ def test_stream_adds_up_to_the_answer(model: ProxyEngineModel, tools: list[Tool]
     ]
 
 
-def test_closed_stream_cancels_its_request(engine: InferenceEngine) -> None:
-    stream = ProxyEngineModel(engine, max_tokens=400).generate_stream(HELLO)
-    next(stream)
-    assert engine.running_requests == 1
-    stream.close()
-    while engine.running_requests:
-        pass
-
-
 def test_options_of_the_model_override_those_of_a_call(roomy_engine: InferenceEngine) -> None:
     model = ProxyEngineModel(roomy_engine, max_tokens=3)
     assert model.generate(HELLO, max_tokens=9).token_usage.output_tokens == 3
@@ -183,16 +171,3 @@ def test_code_agent_runs_the_code_of_an_answer(
         verbosity_level=0,
     )
     assert agent.run("What is 1 + 2?") == 3
-
-
-def test_images_reach_a_model_that_reads_them(
-    roomy_engine: InferenceEngine, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    image = {"type": "image", "image": Image.new("RGB", (32, 32), "red")}
-    question = [ChatMessage(MessageRole.USER, [{"type": "text", "text": "What?"}, image])]
-    with pytest.raises(openai.BadRequestError):
-        ProxyEngineModel(roomy_engine).generate(question)
-    path = vision_checkpoint("qwen2_vl", tmp_path_factory.mktemp("vision") / "qwen2_vl")
-    with InferenceEngine(path, on_progress=None) as engine:
-        message = ProxyEngineModel(engine, max_tokens=4).generate(question)
-    assert message.raw.usage.prompt_tokens_details.image_tokens > 0

@@ -27,6 +27,7 @@ from proxy_engine import (
     GenerationResult,
     InferenceEngine,
     PromptError,
+    PromptProgress,
     TokenGenerated,
 )
 from proxy_engine.generation import Batch
@@ -256,6 +257,34 @@ def test_finished_request_is_reported_although_the_next_pass_fails(
     assert isinstance(outcomes[1], RuntimeError)
     monkeypatch.undo()
     assert engine.generate("x", response_format={"const": 1}).parsed == 1
+
+
+def test_failed_pass_does_not_fail_a_request_whose_prompt_is_processed(
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample, is_broken = Batch.sample, threading.Event()
+
+    def fails_once(self: Batch) -> None:
+        if is_broken.is_set() and self.sequences:
+            is_broken.clear()
+            raise RuntimeError("the device is lost")
+        sample(self)
+
+    def emit(event: Event) -> None:
+        if isinstance(event, PromptProgress) and event.processed == 32:
+            is_broken.set()
+
+    monkeypatch.setattr(Batch, "sample", fails_once)
+    core = core_of(engine)
+    prompt = "a prompt of which no text is cached, since no other test has it"
+    options: Any = {"prefill_step_size": 16}
+    request = core.preparation.request(prompt, {"type": "boolean"}, options)
+    request.watches = True
+    in_pass = engine.stream("x", min_tokens=400, max_tokens=400)
+    next(in_pass)
+    assert isinstance(core.scheduler.submit(request, emit).result()().parsed, bool)
+    with pytest.raises(RuntimeError, match="lost"):
+        in_pass.result()
 
 
 class Leaves(BaseModel):

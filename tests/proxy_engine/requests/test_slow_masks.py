@@ -12,10 +12,9 @@ from engine_parts import core_of
 
 from proxy_engine import InferenceEngine
 from proxy_engine.errors import RequestCancelledError
-from proxy_engine.generation.constraint import Constraint, SlowMaskError
+from proxy_engine.generation.restrictions import GuardedGrammar, SlowMaskError
 from proxy_engine.requests.request import Request
-from state_machines import GrammarBudgetError
-from state_machines.matcher import Matcher
+from state_machines import GrammarBudgetError, Matcher
 
 SCHEMAS: list[Any] = [
     {"type": "array", "items": {"enum": ["red", "blue"]}, "minItems": 3, "maxItems": 4},
@@ -40,20 +39,20 @@ class Held:
         self.error: Exception | None = None
         self.before_error: Callable[[], None] = lambda: None
 
-        def compute(constraint: Constraint) -> None:
+        def compute(grammar: GuardedGrammar) -> None:
             self.began.set()
             self.release.wait(10)
             self.before_error()
             if self.error is not None:
                 raise self.error
 
-        def slow(constraint: Constraint, matcher: Matcher) -> Any:
+        def slow(grammar: GuardedGrammar) -> Any:
             if self.release.is_set():
-                return matcher.allowed_tokens()
+                return grammar.matcher.allowed_tokens()
             raise SlowMaskError
 
-        monkeypatch.setattr(Constraint, "compute_slow", compute)
-        monkeypatch.setattr(Constraint, "_in_time", slow)
+        monkeypatch.setattr(GuardedGrammar, "compute_slow", compute)
+        monkeypatch.setattr(GuardedGrammar, "compute", slow)
 
 
 def submitted(engine: InferenceEngine, **options: Any) -> tuple[Request, Future[Any]]:

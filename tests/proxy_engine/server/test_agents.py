@@ -7,7 +7,7 @@ import base64
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import httpx
@@ -39,6 +39,10 @@ class _Late:
     def __init__(self, stream: Any, seconds: float) -> None:
         self._stream, self._seconds = stream, seconds
         self.cancel, self.aclose = stream.cancel, stream.aclose
+
+    def __await__(self) -> Generator[Any, None, _Late]:
+        yield from self._stream.__await__()
+        return self
 
     def __aiter__(self) -> _Late:
         return self

@@ -73,11 +73,16 @@ def test_requests_with_images_and_schemas_draft_with_a_head(tmp_path: Path) -> N
         }
         messages = [{"role": "user", "content": "ab"}]
         counts = {}
+        # Two of the APIs have other names for the limit.
         for path, more, keys in (
             ("chat/completions", {"messages": messages}, ("usage", "completion_tokens_details")),
-            ("responses", {"input": "ab"}, ("usage", "output_tokens_details")),
+            (
+                "responses",
+                {"input": "ab", "max_output_tokens": 9},
+                ("usage", "output_tokens_details"),
+            ),
             ("messages", {"messages": messages}, ("usage",)),
-            ("../api/chat", {"messages": messages}, ()),
+            ("../api/chat", {"messages": messages, "options": {"num_predict": 9}}, ()),
         ):
             reply = http.post(f"/v1/{path}", json={**fields, **more}).json()
             for key in keys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -88,6 +88,10 @@ class Stream:
         await asyncio.sleep(seconds)
         if error is not None:
             raise error
+
+    def __await__(self) -> Generator[Any, None, Stream]:
+        yield from ()
+        return self
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self._events
@@ -262,7 +266,7 @@ def test_late_error_ends_a_stream_with_an_error_event(
         metrics = live.services.metrics
         assert metrics.value("request_success_total", finished_reason="failed") == 3
         assert metrics.value("answers_started_total") == 3
-        assert not live.services.running
+        assert not live.services.admission.running
         body = {"prompt": "a", "stream": True}
         text = live.http().post("/v1/completions", json=body).text
         assert text.endswith("data: [DONE]\n\n")
@@ -294,7 +298,7 @@ def test_error_before_the_answer_is_the_status_of_a_stream(
             assert isinstance(caught.value.body, dict)
             assert caught.value.body["code"] == "invalid_prompt"
         assert live.services.metrics.value("request_success_total", finished_reason="failed") == 3
-        assert not live.services.running
+        assert not live.services.admission.running
 
 
 def test_slow_answer_begins_its_stream_before_its_first_token(tiny_engine: InferenceEngine) -> None:

@@ -38,11 +38,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def is_idle(live: Live) -> bool:
     services = live.services
     metrics = services.metrics
-    return (
-        services.queue.running == services.queue.waiting == 0
-        and not services.running
-        and metrics.value("answers_started_total") == metrics.value("request_success_total")
-    )
+    return services.admission.running == services.admission.waiting == 0 and metrics.value(
+        "answers_started_total"
+    ) == metrics.value("request_success_total")
 
 
 @pytest.fixture
@@ -143,12 +141,12 @@ def test_shutdown_ends_streams_with_an_error(own: Live) -> None:
         with http.stream("POST", CHAT, json={**LONG, "stream": True}) as reply:
             lines = reply.iter_lines()
             next(lines)
-            own.services.drain()
+            own.services.admission.close()
             refused = httpx.post(f"{own.url}{CHAT}", json=LONG)
             assert refused.status_code == 503
             assert refused.json()["error"]["code"] == "shutting_down"
             assert httpx.get(f"{own.url}/health").status_code == 503
-            own.services.end_running()
+            own.services.admission.cancel_all()
             rest = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
         assert rest[-1] == "[DONE]"
         assert json.loads(rest[-2])["error"]["code"] == "shutting_down"
@@ -218,7 +216,7 @@ async def test_request_cancelled_as_its_response_is_ready_frees_its_slot(
     made = generating.ServerSentEvents
 
     def ready(*arguments: Any, **more: Any) -> Any:
-        assert services.queue.running == 1
+        assert services.admission.running == 1
         task.cancel()
         return made(*arguments, **more)
 
@@ -226,4 +224,4 @@ async def test_request_cancelled_as_its_response_is_ready_frees_its_slot(
     task = asyncio.create_task(app(scope, receive, send))
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (services.queue.running, services.running) == (0, set())
+    assert services.admission.running == 0

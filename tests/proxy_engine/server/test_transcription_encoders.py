@@ -10,7 +10,7 @@ import pytest
 
 from proxy_engine import Transcript, TranscriptSegment, TranscriptWord
 from proxy_engine.results.parts import Usage
-from proxy_engine.server.encoders.transcriptions import response
+from proxy_engine.server.encoders.transcriptions import TranscriptEncoder
 
 SEGMENTS = (
     TranscriptSegment(
@@ -38,7 +38,9 @@ TRANSCRIPT = Transcript(
 
 
 def encoded(form: Any, granularities: tuple[str, ...] = ("segment",)) -> Any:
-    reply = response(TRANSCRIPT, form, "transcribe", granularities)
+    encoder = TranscriptEncoder(form, "transcribe", granularities)
+    list(encoder.encode(0, TRANSCRIPT))
+    reply = encoder.reply()
     text = bytes(reply.body).decode()
     assert reply.media_type == ("application/json" if "json" in form else "text/plain")
     return json.loads(text) if "json" in form else text
@@ -74,7 +76,9 @@ def test_verbose_json_has_openais_fields() -> None:
     [("de", "german"), ("yue", "cantonese"), ("zh", "chinese"), (None, None), ("tlh", "tlh")],
 )
 def test_verbose_json_names_the_language_in_english(code: str | None, name: str | None) -> None:
-    reply = response(replace(TRANSCRIPT, language=code), "verbose_json", "transcribe", ())
+    encoder = TranscriptEncoder("verbose_json", "transcribe", ())
+    list(encoder.encode(0, replace(TRANSCRIPT, language=code)))
+    reply = encoder.reply()
     assert json.loads(bytes(reply.body))["language"] == name
 
 

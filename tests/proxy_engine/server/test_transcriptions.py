@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -20,6 +21,7 @@ from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import InferenceEngine, Transcript
 from proxy_engine.server.app import create_app
+from proxy_engine.server.models import ModelChoice
 from proxy_engine.server.unknown_fields import HEADER
 
 PATH = "/v1/audio/transcriptions"
@@ -294,10 +296,10 @@ def test_recordings_are_counted_and_logged(
     assert any(one.get("audio_seconds") == 1.02 for one in fields)
 
 
-def test_full_queue_refuses_recordings(whisper: InferenceEngine) -> None:
+async def test_full_queue_refuses_recordings(whisper: InferenceEngine) -> None:
     with serving_engine(whisper, max_running=1, max_queue=0) as live, live.http() as http:
-        with live.services.queue.slots(1):
-            error = error_of(post(http))
+        async with live.services.admission.admit(1, ModelChoice(transcribes=True)):
+            error = error_of(await asyncio.to_thread(post, http))
         assert (error["status"], error["code"]) == (503, "queue_full")
         assert post(http, choice="yes").status_code == 200
 
@@ -317,7 +319,7 @@ def test_disconnect_cancels_the_transcription(speech: Live, is_streamed: bool) -
     wait_until(
         lambda: metrics.value("request_success_total", finished_reason="cancelled") == before + 1
     )
-    wait_until(lambda: not speech.services.running)
+    wait_until(lambda: not speech.services.admission.running)
     with speech.http() as http:
         assert post(http, choice="yes").json()["text"] == "yes"
 
@@ -331,8 +333,8 @@ def test_shutdown_ends_running_transcriptions(speech: Live) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    wait_until(lambda: bool(speech.services.running))
-    speech.services.end_running()
+    wait_until(lambda: bool(speech.services.admission.running))
+    speech.services.admission.cancel_all()
     thread.join(60)
     assert error_of(replies[0])["code"] == "shutting_down"
 

@@ -117,6 +117,7 @@ ACCEPTED = {
         ["(a-b )", "( ab)"],
         ["(a b)"],
     ),
+    "brackets directly behind the colon": ('start:["a"] "b"', ["ab", "b"], ["a"]),
 }
 
 

@@ -12,8 +12,7 @@ from schema_strategies import examples
 from small_vocabulary import an_ending, check_masks, small_vocabulary
 
 from state_machines import GrammarStateMachine, StateMachine, UnsatisfiableGrammarError
-from state_machines.context_free.lexical import LexicalCompiler
-from state_machines.context_free.recursion import RuleBook
+from state_machines.context_free.lexical import lexical_machine
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.lexer import LexerState
 from state_machines.grammar.lexing import Lexed, before_lexeme
@@ -26,13 +25,10 @@ TEXTS = ["".join(letters) for size in range(6) for letters in product("ab ", rep
 
 def compiled(reference: ReferenceLexer) -> StateMachine | None:
     """Return the machine of a grammar; ``None`` if the compiler says that no text matches."""
-    compiler = LexicalCompiler(reference.grammar, "root")
-    book = RuleBook(compiler.compile)
     try:
-        start = compiler.compile(book)
+        return lexical_machine(reference.grammar, "root")
     except UnsatisfiableGrammarError:
         return None
-    return StateMachine(start, book.clear)
 
 
 def check_texts(reference: ReferenceLexer, texts: list[str]) -> None:

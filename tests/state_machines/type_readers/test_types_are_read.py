@@ -1,7 +1,7 @@
 """Laws of the masks of types, for each type of the catalogue.
 
 Differences are in a ledger, each with a reason; see ``tests/conformance/type_ledger.py``. A type that no
-longer differs stays in the ledger until ``make ledgers``, which draws 25 times as many texts.
+longer differs stays in the ledger until ``make ledgers``, which draws 80 times as many texts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from type_ledger import differences, read, recorded
 
 _PART = 24
 """Types of a test."""
+_DRAWS = 12
+"""Random walks for each type: two of each habit of :class:`type_draws.Draws`."""
 _PARTS = [CATALOGUE[at : at + _PART] for at in range(0, len(CATALOGUE), _PART)]
 
 
@@ -22,7 +24,7 @@ def test_types_read_what_their_masks_admit(part: int) -> None:
     known = recorded()
     found = []
     for entry in _PARTS[part]:
-        verdict = judge(entry, 40)
+        verdict = judge(entry, _DRAWS)
         assert verdict.failure is None, f"{entry.key}: {verdict.failure}"
         for kind, example in differences(verdict).items():
             if (entry.key, kind) not in known:

@@ -11,7 +11,7 @@ into which a text is divided, by longest match; a string or an expression in a r
 without a name.
 
 Reading order: :mod:`~state_machines.context_free.notations.lark.syntax` (the tree),
-``item_reader`` and ``reader`` (text to definitions), ``terminals`` (their languages), ``lowering``
+``items`` and ``reader`` (text to definitions), ``terminals`` (their languages), ``lowering``
 (definitions to a :class:`~state_machines.context_free.lexical.LexicalGrammar`).
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from state_machines.context_free.lexical import LexicalGrammar
 from state_machines.context_free.notations.lark.lowering import lower
-from state_machines.context_free.notations.lark.reader import LarkReader
+from state_machines.context_free.notations.lark.reader import read
 
 __all__ = ["parse"]
 
@@ -32,4 +32,4 @@ def parse(text: str) -> LexicalGrammar:
     schema of a ``%json`` that no value satisfies
     :class:`~state_machines.errors.UnsatisfiableGrammarError`.
     """
-    return lower(LarkReader(text).read())
+    return lower(read(text))

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NoReturn
 
-from state_machines.context_free.lexical import LexicalCompiler, LexicalGrammar, TerminalLanguage
+from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
 from state_machines.context_free.notations.lark.syntax import (
     AndExpression,
     Definitions,
-    InlineTerminal,
-    Nested,
-    NestedJson,
+    Inline,
     NotExpression,
-    SpecialToken,
 )
 from state_machines.context_free.notations.lark.terminals import (
     TerminalCompiler,
     without_empty_text,
 )
-from state_machines.context_free.recursion import RuleBook
-from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
+from state_machines.errors import GrammarError, GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.token_limits import LimitedRule
@@ -149,18 +144,19 @@ class _Scope:
                 definition.body, definition.position, definition.name, options.max_tokens
             )
         if is_limited:
-            self._unsupported(
+            raise self._unsupported(
                 "max_tokens for a rule that is no terminal",
                 definition.position,
                 "Give it to rules of one regular expression, string or terminal each",
             )
-        if not isinstance(definition.body, Nested):
-            self._unsupported(
-                "the temperature of a rule that is neither a terminal nor a nested grammar",
-                definition.position,
-                "Give it to rules of one regular expression, string, terminal or %lark each",
-            )
-        return self.expression(definition.body)
+        match definition.body:
+            case Inline(language=Definitions()):
+                return self.expression(definition.body)
+        raise self._unsupported(
+            "the temperature of a rule that is neither a terminal nor a nested grammar",
+            definition.position,
+            "Give it to rules of one regular expression, string, terminal or %lark each",
+        )
 
     def _lazy_body(self, definition: Rule) -> Expression:
         position, name, options = definition.position, definition.name, definition.options
@@ -185,7 +181,8 @@ class _Scope:
     def _is_terminal(self, expression: Expression) -> bool:
         """Return whether an expression can be one lexeme."""
         return not any(
-            isinstance(part, SpecialToken | Nested | NestedJson)
+            isinstance(part, NamedTokens)
+            or (isinstance(part, Inline) and isinstance(part.language, StateMachine | Definitions))
             or (isinstance(part, Reference) and part.name in self._definitions.rules)
             for part in walk(expression)
         )
@@ -234,10 +231,24 @@ class _Scope:
     def expression(self, expression: Expression) -> Expression:
         """Return an expression of a rule, over terminals and rules."""
         match expression:
-            case InlineTerminal(source=source, position=position):
+            case Inline(language=StateMachine() as machine, position=position):
+                if self._temperature is not None:
+                    raise self._unsupported(
+                        "the temperature of a %json",
+                        position,
+                        "Give the temperature of the request, or of a part of the answer",
+                    )
+                return self._inner_text(machine, machine.start, "%json")
+            case Inline(language=Definitions() as definitions, position=position):
+                return self._nested(definitions, position)
+            case Inline(source=source, position=position):
                 return self._lexeme(expression, position, source)
+            case NotExpression(position=position):
+                return self._lexeme(expression, position, "~")
             case Reference(name=name, position=position):
-                return self._reference(name, position)
+                if name in self._definitions.rules or name.lower() == name:
+                    return Reference(self._prefix + name, position)
+                return self._lexeme(expression, position, name)
             case Series(parts=parts):
                 if self._has_stops:
                     parts = self._without_repeated_stop(parts)
@@ -246,42 +257,19 @@ class _Scope:
                 return Choice(tuple(map(self.expression, branches)))
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 return Repeat(self.expression(body), min_count, max_count)
-            case NotExpression(position=position):
-                return self._lexeme(expression, position, "~")
-            case NestedJson(machine=machine, position=position):
-                if self._temperature is not None:
-                    self._unsupported(
-                        "the temperature of a %json",
-                        position,
-                        "Give the temperature of the request, or of a part of the answer",
-                    )
-                return self._inner_text(machine, machine.start, "%json")
             case AndExpression(position=position):
-                self._fail(
+                raise self._invalid(
                     "an & outside of a terminal", position, "Define a terminal, in upper case"
                 )
-            case SpecialToken():
-                return self._token(expression)
-            case Nested(definitions=definitions, position=position):
-                return self._nested(definitions, position)
+            case NamedTokens(names=names, ranges=ranges, is_negated=is_negated, source=source):
+                self._table.token_sets[expression] = None
+                return self._terminal(source, token_set(names, ranges, is_negated=is_negated))
         raise AssertionError(f"{expression!r} is no expression of a rule")
-
-    def _token(self, token: SpecialToken) -> Expression:
-        """Return a terminal of one token."""
-        tokens = token.tokens
-        self._table.token_sets[tokens] = None
-        language = token_set(tokens.names, tokens.ranges, is_negated=tokens.is_negated)
-        return self._terminal(token.source, language)
 
     def _inner_text(self, machine: StateMachine, language: Node, name: str) -> Terminal:
         """Return a text of another machine."""
         self._table.owners[machine] = None
         return self._table.expression(TerminalLanguage(name, language, is_nested=True))
-
-    def _reference(self, name: str, position: SourcePosition) -> Expression:
-        if name in self._definitions.rules or name.lower() == name:
-            return Reference(self._prefix + name, position)
-        return self._lexeme(Reference(name, position), position, name)
 
     def _without_repeated_stop(self, parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """Drop a text behind a rule that stops at it: nothing is taken back, so it is there.
@@ -309,7 +297,7 @@ class _Scope:
         its texts may end wherever they are complete.
         """
         if "start" not in definitions.rules:
-            self._fail("a nested grammar without the rule 'start'", position)
+            raise self._invalid("a nested grammar without the rule 'start'", position)
         prefix = f"{self._prefix}%lark {position[0]}:{position[1]} "
         scope = _Scope(definitions, self._table, prefix, self._temperature)
         once = definitions.ignores_once, self._definitions.ignores_once
@@ -318,32 +306,21 @@ class _Scope:
             return Reference(f"{prefix}start", position)
         inner = lower(definitions, self._temperature)
         if any(rule.options.capture is not None for rule in inner.rules.values()):
-            self._unsupported(
+            raise self._unsupported(
                 "a capture in a nested grammar that ignores other text than the one around it",
                 position,
                 "Ignore the same text in both, or capture a rule around the nested grammar",
             )
-        compiler = LexicalCompiler(inner, "start")
-        book = RuleBook(compiler.compile)
-        machine = StateMachine(
-            compiler.compile(book),
-            book.clear,
-            token_sets=inner.token_sets,
-            limited_rules=inner.limited_rules,
-            temperatures=inner.temperatures,
-            inner=inner.owners,
-        )
+        machine = lexical_machine(inner, "start")
         language = without_empty_text(machine.start)
         found = self._inner_text(machine, language, "%lark")
         return Repeat(found, 0, 1) if machine.start.nullable else found
 
-    def _fail(self, what: str, position: SourcePosition, hint: str = "") -> NoReturn:
-        line, column = position
-        raise GrammarSyntaxError(what, line=line, column=column, rule=self._rule, hint=hint)
+    def _invalid(self, what: str, position: SourcePosition, hint: str = "") -> GrammarError:
+        return GrammarSyntaxError.at(position, what, self._rule, hint)
 
-    def _unsupported(self, what: str, position: SourcePosition, hint: str = "") -> NoReturn:
-        line, column = position
-        raise UnsupportedGrammarError(what, line=line, column=column, rule=self._rule, hint=hint)
+    def _unsupported(self, what: str, position: SourcePosition, hint: str = "") -> GrammarError:
+        return UnsupportedGrammarError.at(position, what, self._rule, hint)
 
 
 def _after_stop(part: Expression, ending: Expression) -> Expression | None:
@@ -352,10 +329,10 @@ def _after_stop(part: Expression, ending: Expression) -> Expression | None:
         return NOTHING
     match part, ending:
         case (
-            InlineTerminal(body=String(text=text), position=position),
-            InlineTerminal(body=String(text=first)),
+            Inline(language=String(text=text), position=position),
+            Inline(language=String(text=first)),
         ):
             if text.startswith(first):
                 rest = text.removeprefix(first)
-                return InlineTerminal(String(rest), f'"{rest}"', position)
+                return Inline(String(rest), f'"{rest}"', position)
     return None

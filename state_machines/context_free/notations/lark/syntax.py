@@ -1,56 +1,40 @@
 """The syntax tree of a Lark grammar: the items that only this notation has, and definitions.
 
 Bodies are made of :mod:`state_machines.syntax_tree`'s ``Series``, ``Choice`` and ``Repeat``.
-Their leaves are the classes of this module, and ``Reference`` for the name of a rule or terminal.
+Their leaves are ``Inline``, ``NamedTokens``, and ``Reference`` for the name of a rule or terminal.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import CodePointSet
 from state_machines.machine import StateMachine
-from state_machines.syntax_tree import Expression, NamedTokens, Rule, SourcePosition
+from state_machines.syntax_tree import Expression, Rule, SourcePosition
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class InlineTerminal(Expression):
-    """A string, a character range, an expression or a substring: a terminal without a name.
+class Inline(Expression):
+    """A language that is written in place.
 
     Attributes:
-        body: Its texts, an expression without references.
+        language: The texts of a string, a range of characters or a regular expression; the
+            language of ``%regex { … }``, in code points; the machine of ``%json { … }``; the
+            definitions of ``%lark { … }``. The first two are a terminal without a name.
         source: How the grammar writes it.
         position: Where it stands.
     """
 
-    body: Expression = field(hash=False)
+    language: InlineLanguage = field(hash=False)
     source: str
     position: SourcePosition = field(compare=False)
 
     @property
     def only_characters(self) -> CodePointSet | None:
-        return self.body.only_characters
-
-
-@dataclass(slots=True, unsafe_hash=True)
-class Language(Expression):
-    """The texts of a language of code points, such as the substrings of ``%regex { … }``."""
-
-    node: Node
-
-
-@dataclass(slots=True, unsafe_hash=True)
-class NestedJson(Expression):
-    """``%json { … }``: one JSON text.
-
-    Attributes:
-        machine: The machine of the schema.
-        position: Where it stands.
-    """
-
-    machine: StateMachine
-    position: SourcePosition = field(compare=False)
+        body = self.language
+        return body.only_characters if isinstance(body, Expression) else None
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -77,23 +61,6 @@ class NotExpression(Expression):
         return (self.body,)
 
 
-@dataclass(slots=True, unsafe_hash=True)
-class SpecialToken(Expression):
-    """``<name>`` or ``<[1,3-5]>``: one of ``tokens``; ``source`` is the text with the brackets."""
-
-    tokens: NamedTokens
-    source: str
-    position: SourcePosition = field(compare=False)
-
-
-@dataclass(slots=True, unsafe_hash=True)
-class Nested(Expression):
-    """``%lark { … }``: the texts of another grammar's rule ``start``."""
-
-    definitions: Definitions
-    position: SourcePosition = field(compare=False)
-
-
 @dataclass(eq=False, slots=True)
 class Definitions:
     """All definitions of one grammar.
@@ -111,3 +78,6 @@ class Definitions:
     ignored: list[Expression] = field(default_factory=list)
     ignores_once: bool = False
     ignores_first: bool = False
+
+
+InlineLanguage: TypeAlias = Expression | Node | StateMachine | Definitions

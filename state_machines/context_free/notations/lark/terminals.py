@@ -6,19 +6,17 @@ negation is one of texts, and never of bytes that are no UTF-8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import NoReturn
 
 from state_machines.context_free.compiler import ExpressionCompiler
 from state_machines.context_free.notations.lark.syntax import (
     AndExpression,
-    InlineTerminal,
-    Language,
-    Nested,
-    NestedJson,
+    Definitions,
+    Inline,
     NotExpression,
-    SpecialToken,
 )
 from state_machines.errors import GrammarBudgetError, GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.boolean import complement, intersection
@@ -33,9 +31,12 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT
+from state_machines.graphs import components, reachable
 from state_machines.limits import LIMITS
+from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
     Expression,
+    NamedTokens,
     Reference,
     Rule,
     SourcePosition,
@@ -96,7 +97,6 @@ class TerminalCompiler(ExpressionCompiler):
 
     def __init__(self, definitions: Mapping[str, Rule]) -> None:
         self._definitions = definitions
-        self._checked: set[str] = set()
         self._texts: dict[str, Node] = {}
         self._rule = ""
 
@@ -112,96 +112,77 @@ class TerminalCompiler(ExpressionCompiler):
             GrammarError: A name is unknown or that of a rule, a terminal refers to itself, or the
                 language takes too much work.
         """
-        if isinstance(expression, InlineTerminal) and isinstance(expression.body, String):
-            return literal(expression.body.text.encode())
+        if isinstance(expression, Inline) and isinstance(expression.language, String):
+            return literal(expression.language.text.encode())
         self._rule = name
-        definitions = self._definitions
         try:
-            for each in self._checked_references(expression):
-                self._texts[each] = _live(self.text(definitions[each].body))
+            self._compile_names(expression)
             node = self.compile(expression)
         except GrammarBudgetError as error:
-            raise UnsupportedGrammarError(
+            raise UnsupportedGrammarError.at(
+                position,
                 f"compiling the terminal takes too much work: {error.what}",
-                line=position[0],
-                column=position[1],
-                rule=name,
-                hint="Simplify the terminals of & and ~",
+                name,
+                "Simplify the terminals of & and ~",
             ) from error
         return EMPTY if node.is_empty else node
 
     # References
 
-    def _checked_references(self, expression: Expression) -> Iterable[str]:
-        """Yield all terminals that an expression needs and that were not compiled, in order."""
-        found: list[str] = []
-        entered: set[str] = set()
-        stack: list[tuple[str, bool]] = [(name, False) for name in self._names(expression)]
-        while stack:
-            name, is_left = stack.pop()
-            if name in self._checked:
-                continue
-            definition = self._definitions[name]
-            if is_left:
-                self._checked.add(name)
-                found.append(name)
-                continue
-            if name in entered:
-                self._fail("the terminal refers to itself", definition.position, name)
-            entered.add(name)
-            stack.append((name, True))
-            stack.extend((each, False) for each in self._names(definition.body, name))
-        return found
+    def _compile_names(self, expression: Expression) -> None:
+        """Compile the terminals that an expression refers to, each after those it refers to."""
 
-    def _names(self, expression: Expression, rule: str = "") -> list[str]:
+        @cache
+        def names(name: str) -> list[str]:
+            if name in self._texts:
+                return []
+            return self._names(self._definitions[name].body if name else expression, name)
+
+        for members in components({name: names(name) for name in reachable("", names)}):
+            name = members[-1]
+            if len(members) > 1 or name in names(name):
+                place = self._definitions[name].position
+                raise GrammarSyntaxError.at(place, "the terminal refers to itself", name)
+            if name and name not in self._texts:
+                self._texts[name] = _live(self.text(self._definitions[name].body))
+
+    def _names(self, expression: Expression, rule: str) -> list[str]:
         """Return the terminals that an expression refers to. Raises for other names."""
         names: dict[str, None] = {}
         for part in walk(expression):
+            hint = ""
             match part:
-                case Reference(name=name, position=position):
-                    if name not in self._definitions:
-                        self._unknown(name, position, rule)
-                    names[name] = None
-                case SpecialToken(source=source, position=position):
-                    self._fail(f"the token {source} inside a terminal", position, rule)
-                case Nested(position=position):
-                    self._fail("a %lark inside a terminal", position, rule)
-                case NestedJson(position=position):
-                    self._fail("a %json inside a terminal", position, rule)
+                case Reference(name=name, position=place):
+                    if name in self._definitions:
+                        names[name] = None
+                        continue
+                    what = f"the terminal {name!r} is not defined"
+                    if name.lower() == name:
+                        what = f"the rule {name!r} inside a terminal"
+                        hint = "A terminal is made of texts, expressions and other terminals"
+                    elif name in COMMON_TERMINALS:
+                        hint = f"Write %import common.{name}"
+                case NamedTokens(source=source, position=place):
+                    what = f"the token {source} inside a terminal"
+                case Inline(StateMachine() | Definitions(), source, place):
+                    what = f"a {source} inside a terminal"
+                case _:
+                    continue
+            raise GrammarSyntaxError.at(place, what, rule or self._rule, hint)
         return list(names)
-
-    def _unknown(self, name: str, position: SourcePosition, rule: str) -> NoReturn:
-        if name.lower() == name:
-            self._fail(
-                f"the rule {name!r} inside a terminal",
-                position,
-                rule,
-                "A terminal is made of texts, expressions and other terminals",
-            )
-        hint = ""
-        if name in COMMON_TERMINALS:
-            hint = f"Write %import common.{name}"
-        self._fail(f"the terminal {name!r} is not defined", position, rule, hint)
-
-    def _fail(
-        self, what: str, position: SourcePosition, rule: str = "", hint: str = ""
-    ) -> NoReturn:
-        raise GrammarSyntaxError(
-            what, line=position[0], column=position[1], rule=rule or self._rule, hint=hint
-        )
 
     # Languages
 
     def compile(self, expression: Expression, *, first: bool = False) -> Node:
-        if isinstance(expression, InlineTerminal):
-            return self.compile(expression.body)
+        if isinstance(expression, Inline) and isinstance(expression.language, Expression):
+            return self.compile(expression.language)
         return super().compile(expression, first=first)
 
     def text(self, expression: Expression) -> Node:
         match expression:
-            case InlineTerminal(body=body):
+            case Inline(language=Expression() as body):
                 return self.text(body)
-            case Language(node=node):
+            case Inline(language=Node() as node):
                 return node
             case Reference(name=name):
                 return self._texts[name]
@@ -216,7 +197,7 @@ class TerminalCompiler(ExpressionCompiler):
 
     def word(self, expression: Expression) -> str | None:
         match expression:
-            case InlineTerminal(body=String(text=text)):
+            case Inline(language=String(text=text)):
                 return text
             case Reference(name=name):
                 return self.word(self._definitions[name].body)

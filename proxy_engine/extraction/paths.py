@@ -1,9 +1,10 @@
-"""Inputs and outputs by URL, such as ``s3://bucket/in.csv``, through fsspec.
+"""Inputs and outputs by path or URL, such as ``s3://bucket/in.csv``, through fsspec.
 
-Inputs are copied to a temporary file. Object stores cannot append, so the rows of an output are
-written to a temporary directory, and stored as parts: objects with the bytes that were added since
-the last one, named by the position of their first byte. A resumed run puts the parts together. When
-the last row is there, the output and its manifest are stored as a whole, and the parts are deleted.
+Inputs by URL are copied to a temporary file. Object stores cannot append, so the rows of an output
+are written to a temporary directory, and stored as parts: objects with the bytes that were added
+since the last one, named by the position of their first byte. A resumed run puts the parts
+together. When the last row is there, the output and its manifest are stored as a whole, and the
+parts are deleted.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote
 
 from ..errors import InvalidOptionError, OutputFileError, OutputFileRefusedError
 from ..runtime.extras import import_extra
 
+STANDARD_INPUT = "-"
+"""The path of standard input."""
 _URL = re.compile(r"[A-Za-z][\w+.:-]+://")
 _SECONDS_BETWEEN_PARTS = 15.0
 _LOCAL = "file://"
@@ -33,7 +37,7 @@ def is_url(path: str) -> bool:
 
 
 def is_remote(path: str) -> bool:
-    """Whether an input or output is named by a URL that is not that of a local file."""
+    """Whether an input or output is named by a URL, except for URLs of local files."""
     return is_url(path) and not path.startswith(_LOCAL)
 
 
@@ -77,7 +81,7 @@ def reading(url: str) -> Iterator[tuple[Any, str]]:
 
 
 def files_of(url: str) -> list[str]:
-    """Return the URLs of the files of a directory without hidden ones; of a file that of itself.
+    """Return the URLs of the files of a directory, without hidden files; or the URL of a file.
 
     Raises:
         InvalidOptionError: The URL cannot be read, or the directory has no files.
@@ -109,6 +113,97 @@ def local_copy(url: str) -> Iterator[str]:
         with reading(url) as (system, path):
             system.get_file(path, copy)
         yield copy
+
+
+def is_stream(name: str) -> bool:
+    """Whether a name stands for standard input or a URL, rather than a local file."""
+    return name == STANDARD_INPUT or is_remote(name)
+
+
+def is_directory(path: str) -> bool:
+    """Whether there is a directory of that name."""
+    try:
+        return Path(path).is_dir()
+    except ValueError:
+        # A name with a null byte.
+        return False
+
+
+def located(directory: Path | str, name: str) -> Path | str:
+    """Return the path or URL of a file in a directory."""
+    return directory / name if isinstance(directory, Path) else f"{directory}/{name}"
+
+
+def files_in(directory: Path, parents: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Yield the files of a directory and its subdirectories, without hidden files.
+
+    Symbolic links are followed, except to a directory that contains the link.
+
+    Args:
+        directory: The directory.
+        parents: The directories above it that are being read, without symbolic links.
+    """
+    resolved = directory.resolve()
+    if resolved in parents:
+        return
+    for path in directory.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from files_in(path, parents | {resolved})
+        else:
+            yield path
+
+
+def expanded(path: str) -> list[str]:
+    """Return the files of a directory, in the order of names, or of a URL; another path as it is.
+
+    Raises:
+        InvalidOptionError: It cannot be read, or the directory has no files.
+    """
+    if is_remote(path):
+        return files_of(path)
+    if path == STANDARD_INPUT:
+        return [path]
+    try:
+        if not is_directory(path):
+            # Raises if it is missing, or cannot be read.
+            with Path(path).open("rb"):
+                return [path]
+        found = sorted(map(str, files_in(Path(path))))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+    if not found:
+        raise InvalidOptionError(f"the directory {path!r} has no files", option="records")
+    return found
+
+
+@contextlib.contextmanager
+def opened_file(path: str) -> Iterator[IO[bytes]]:
+    """Open a file, a copy of a URL, or standard input.
+
+    Raises:
+        InvalidOptionError: It cannot be read.
+    """
+    if path == STANDARD_INPUT:
+        # `None` if it was closed at the start.
+        if sys.stdin is None:
+            raise InvalidOptionError("standard input is closed; give a file", option="records")
+        yield sys.stdin.buffer
+        return
+    with contextlib.ExitStack() as stack:
+        local = stack.enter_context(local_copy(path)) if is_remote(path) else path
+        try:
+            source = stack.enter_context(Path(local).open("rb"))
+        except (OSError, ValueError) as error:
+            raise unreadable(path, error) from error
+        yield source
+
+
+def unreadable(path: str, error: Exception) -> InvalidOptionError:
+    # A name with a null byte is a ValueError.
+    reason = (isinstance(error, OSError) and error.strerror) or error
+    return InvalidOptionError(f"cannot read {path!r}: {reason}", option="records")
 
 
 class RemoteOutput:

@@ -22,7 +22,7 @@ from proxy_engine import (
     OutputFileError,
     OutputFileRefusedError,
 )
-from proxy_engine.extraction import remote
+from proxy_engine.extraction import paths
 
 
 class Pet(pydantic.BaseModel):
@@ -58,7 +58,7 @@ def test_rows_of_an_interrupted_run_are_parts_until_the_last_one(
     local = tmp_path / f"out.{suffix}"
     tiny_engine.extract(RECORDS, Pet, output=local, **OPTIONS)
     # A part is due with each row.
-    monkeypatch.setattr(remote, "_SECONDS_BETWEEN_PARTS", 0)
+    monkeypatch.setattr(paths, "_SECONDS_BETWEEN_PARTS", 0)
     url = f"memory://b/out.{suffix}"
     for done in (2, 4):
         with tiny_engine.iter_extract(
@@ -88,7 +88,7 @@ def test_parts_of_a_killed_run_are_put_together(
     tiny_engine: InferenceEngine, memory: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The last part of the rows has no manifest, as if the process was killed between them."""
-    monkeypatch.setattr(remote, "_SECONDS_BETWEEN_PARTS", 0)
+    monkeypatch.setattr(paths, "_SECONDS_BETWEEN_PARTS", 0)
     with tiny_engine.iter_extract(RECORDS, Pet, output="memory://b/o.csv", **OPTIONS) as stream:
         for _ in range(4):
             next(stream)
@@ -105,7 +105,7 @@ def test_parts_of_a_killed_run_are_put_together(
 def test_storage_that_fails_ends_the_run_with_its_rows(
     tiny_engine: InferenceEngine, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_SECONDS_BETWEEN_PARTS", 0)
+    monkeypatch.setattr(paths, "_SECONDS_BETWEEN_PARTS", 0)
     write, count = type(memory).pipe_file, 0
 
     def failing(*arguments: Any, **options: Any) -> None:
