@@ -234,7 +234,12 @@ class Batch:
         may_refuse, is_at_limit = False, True
         for sequence in sequences:
             if not sequence.is_free:
-                if sequence.constraint.expects_fast_forward:
+                mask = sequence.mask
+                if (
+                    mask is not None
+                    and mask.ids is not None
+                    and sequence.constraint.expects_fast_forward
+                ):
                     return False
                 may_refuse = True
             is_at_limit = is_at_limit and sequence.is_at_limit

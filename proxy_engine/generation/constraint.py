@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from state_machines import Matcher
+from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
@@ -23,7 +23,7 @@ from .restrictions import (
     Limit,
     Restriction,
     Script,
-    without_marks,
+    plain_form,
 )
 from .tokens import TextEnd
 
@@ -93,6 +93,7 @@ class Constraint:
 
     def _set(self, restrictions: Sequence[Restriction]) -> None:
         self.restrictions = restrictions
+        self._ending = [each for each in restrictions if type(each).end is not Restriction.end]
         self.grammar: GuardedGrammar | None = None
         self.script: Script | None = None
         self._bounds: Sequence[Restriction] = ()
@@ -132,7 +133,7 @@ class Constraint:
 
     @property
     def expects_fast_forward(self) -> bool:
-        """Whether forced text is likely to follow the next token, by its mask."""
+        """Whether forced text is likely to follow the next token, whose mask is small."""
         return self.script is not None and self.script.expects_text(self)
 
     @property
@@ -227,32 +228,45 @@ class Constraint:
         Raises:
             GrammarBudgetError: The state after the token exceeds the step budget.
         """
-        grammar, matcher = self.grammar, self.matcher
-        if grammar is not None:
-            self._write(grammar.form(token_id), has_alternatives=has_alternatives)
+        matcher, form = self.matcher, b""
+        if matcher is not None:
+            form = plain_form(matcher.vocabulary, token_id)
+            self.written += len(form)
+            self.forced_text = b"" if has_alternatives else self.forced_text + form
+            if self._refused:
+                self._compare(form)
         for restriction in self.restrictions:
-            restriction.take(self, token_id)
+            restriction.take(self, token_id, form)
         self.generated += 1
         if token_id in self.end_token_ids and (matcher is None or matcher.is_finished):
             return "stop"
-        limit: Limit | None = "max_tokens" if self.generated >= self.max_tokens else None
-        for restriction in self.restrictions:
-            limit = limit or restriction.end(self)
+        limit: Limit | None = None
+        if self.generated >= self.max_tokens:
+            limit = "max_tokens"
+        elif self._ending:
+            limit = next(filter(None, (each.end(self) for each in self._ending)), None)
         if limit is None:
             return None
         if not (self.is_limited or (matcher is not None and must_end(matcher.state))):
             self.cut_off(limit)
         return "length"
 
-    def forced_tokens(self, tokens: Sequence[int]) -> Iterator[int]:
-        """Iterate over the tokens that need no sampling: forced text, and a forced end.
+    def forced_tokens(self, tokens: Sequence[int]) -> Iterable[int]:
+        """Return the tokens that need no sampling: forced text, and a forced end.
 
         Each has to be taken before the next one.
 
         Args:
             tokens: All tokens of the sequence so far.
         """
-        return iter(()) if self.script is None else self.script.forced_tokens(self, tokens)
+        if self.matcher is None or self.script is None:
+            return ()
+        state = self.matcher.state
+        first = state.known_first_bytes
+        if first is not None and (first & (first - 1) or (first and state.nullable)):
+            # Several bytes can follow, or an end or a byte: nothing is forced.
+            return ()
+        return self.script.forced_tokens(self, tokens)
 
     def restrict(self, state: Node, tokens: Sequence[int]) -> None:
         """Restrict the grammar to an option that was drawn.
@@ -298,7 +312,7 @@ class Constraint:
         limit = None if state is None else grammar.exceeded_limit(state, 1)
         if limit is None:
             return
-        earlier, form = self.cut, grammar.form(token_id)
+        earlier, form = self.cut, plain_form(grammar.matcher.vocabulary, token_id)
         self.cut_off(limit, form)
         after = grammar.matcher.copy()
         with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):
@@ -309,15 +323,15 @@ class Constraint:
         """Record that an option would be drawn if it did not exceed a limit."""
         limit = None if self.grammar is None else self.grammar.exceeded_limit(option.state, 0)
         if limit is not None:
-            self.cut_off(limit, without_marks(option.text))
+            self.cut_off(limit, option.text.replace(Vocabulary.SPECIAL_MARK, b""))
 
-    def _write(self, form: bytes, *, has_alternatives: bool) -> None:
-        """Record the text of a token. Withdraw the cut once it spells the refused text."""
-        self.written += len(form)
-        self.forced_text = b"" if has_alternatives else self.forced_text + form
-        if not self._refused or self.cut is None:
-            return
+    def _compare(self, form: bytes) -> None:
+        """Withdraw the cut once other tokens have spelled the refused text."""
         is_spelled = self._refused.startswith(form)
         self._refused = self._refused[len(form) :] if is_spelled else b""
-        if is_spelled and self.written >= self.cut.offset + len(self.cut.refused):
+        if (
+            is_spelled
+            and self.cut is not None
+            and self.written >= self.cut.offset + len(self.cut.refused)
+        ):
             self.cut, self._refused = self._earlier, b""

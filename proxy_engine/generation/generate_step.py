@@ -136,7 +136,7 @@ def generate_step(
             tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
             restrictions = [
                 GuardedGrammar(guard),
-                Script(masks, tokenize if fast_forward else None),
+                Script(tokenize if fast_forward else None),
             ]
         elif (usable := text_token_mask(vocabulary)) is not None:
             restrictions = [UsableTokens(usable)]

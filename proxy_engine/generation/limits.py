@@ -190,11 +190,11 @@ class RepetitionStop(Restriction):
             return allowed
         return only(allowed, closing)
 
-    def take(self, text: Constraint, token_id: int) -> None:
+    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
         """Look for repetition in the text with the token."""
         if text.grammar is not None:
             detector = self._detector
-            detector.advance(text.grammar.form(token_id), text.grammar.matcher)
+            detector.advance(form, text.grammar.matcher)
             if detector.unit is not None and text.cut is None:
                 text.cut_off("repetition", detector.unit)
 

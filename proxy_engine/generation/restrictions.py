@@ -31,7 +31,7 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.root import RootMatcher
 
-from .device_masks import SMALL_MASK_TOKENS, DeviceMasks, Mask
+from .device_masks import Mask
 from .fast_forward import MASK_STEPS, FastForward, must_end
 
 if TYPE_CHECKING:
@@ -80,8 +80,14 @@ class Restriction:
         """
         return allowed
 
-    def take(self, text: Constraint, token_id: int) -> None:
-        """Take a token, sampled or forced."""
+    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
+        """Take a token, sampled or forced.
+
+        Args:
+            text: The constraint.
+            token_id: The token.
+            form: Its text, where there is a grammar; special tokens by their names.
+        """
 
     def end(self, text: Constraint) -> Limit | None:
         """Return the limit that ends the text behind the token taken last."""
@@ -127,10 +133,6 @@ class GuardedGrammar(Restriction):
         twin._bounds = self._bounds.copy()
         return twin
 
-    def form(self, token_id: int) -> bytes:
-        """Return the text of a token; special tokens by their names."""
-        return without_marks(self.matcher.vocabulary.token_bytes[token_id] or b"")
-
     def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask:
         """Return the grammar's mask, without what the guard refuses if that is to be left out."""
         state, masked, planned = self.matcher.state, self.masked, self._planned
@@ -142,9 +144,9 @@ class GuardedGrammar(Restriction):
         else:
             own = self.compute()
             self.masked = state, own
-        if not (self.is_exact or text.is_limited):
-            return own
-        return self.guard.mask(own, exact=self.is_exact)
+        if self.is_exact or (text.cut is not None and text.is_limited):
+            return self.guard.mask(own, exact=self.is_exact)
+        return own
 
     def compute(self) -> Mask:
         """Return the grammar's own mask.
@@ -167,7 +169,7 @@ class GuardedGrammar(Restriction):
         except GrammarBudgetError:
             self.follow_plan()
 
-    def take(self, text: Constraint, token_id: int) -> None:
+    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
         """Advance the guard."""
         if isinstance(self.matcher, RootMatcher):
             with step_budget(ADVANCE_STEPS):
@@ -226,19 +228,13 @@ class Script(Restriction):
     They are not sampled, or sampled under masks of one token.
 
     Args:
-        masks: Masks on the device.
         fast_forward: Tokenizes forced text; ``None``: its tokens are sampled.
         samples_end: Whether a forced end is sampled, too.
     """
 
     def __init__(
-        self,
-        masks: DeviceMasks,
-        fast_forward: FastForward | None = None,
-        *,
-        samples_end: bool = False,
+        self, fast_forward: FastForward | None = None, *, samples_end: bool = False
     ) -> None:
-        self._masks = masks
         self._fast_forward = fast_forward
         self._samples_end = samples_end
         self._tokens: Sequence[int] = ()
@@ -263,7 +259,7 @@ class Script(Restriction):
             return allowed
         return only(allowed, self._tokens[0])
 
-    def take(self, text: Constraint, token_id: int) -> None:
+    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
         """Go on behind the token; another one than the script's ends it."""
         if self._tokens:
             self._tokens = self._tokens[1:] if token_id == self._tokens[0] else ()
@@ -284,12 +280,11 @@ class Script(Restriction):
             yield text.end_token_ids[0]
 
     def expects_text(self, text: Constraint) -> bool:
-        """Whether forced text is likely to follow the next token, by its mask."""
+        """Whether forced text is likely to follow the next token, whose mask is small."""
         masked = None if text.grammar is None else text.grammar.masked
         if self._fast_forward is None or masked is None:
             return False
-        is_small = self._masks.on_device(masked[1]).count <= SMALL_MASK_TOKENS
-        return is_small and self._fast_forward.may_follow(*masked)
+        return self._fast_forward.may_follow(*masked)
 
 
 def only(allowed: Mask, token_id: int) -> Mask:
@@ -299,6 +294,6 @@ def only(allowed: Mask, token_id: int) -> Mask:
     return mask
 
 
-def without_marks(text: bytes) -> bytes:
-    """Return text with special tokens by their names."""
-    return text.replace(Vocabulary.SPECIAL_MARK, b"")
+def plain_form(vocabulary: Vocabulary, token_id: int) -> bytes:
+    """Return the text of a token; special tokens by their names."""
+    return (vocabulary.token_bytes[token_id] or b"").replace(Vocabulary.SPECIAL_MARK, b"")

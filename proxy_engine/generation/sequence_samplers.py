@@ -68,8 +68,10 @@ class SamplingHooks:
         """Whether functions of the caller take part in the choice of tokens."""
         return self.sampler is not None or bool(self.logits_processors)
 
-    def customized(self, sampler: Sampler) -> CustomSampler:
-        """Return ``sampler`` with the caller's functions."""
+    def customized(self, sampler: Sampler) -> Sampler | CustomSampler:
+        """Return ``sampler`` with the caller's functions, if there are some."""
+        if not self.changes_tokens:
+            return sampler
         return CustomSampler(self.sampler or sampler, self.logits_processors)
 
 
@@ -184,26 +186,20 @@ class SequenceSamplers:
         self._options = options
         self._temperatures = temperatures
         self._hooks = hooks or SamplingHooks()
-        self._is_customized = self._hooks.changes_tokens
         self._has_parts = bool(options.parts)
         self._xtc_special_tokens = xtc_special_tokens
         self._streams = _streams(options, temperatures)
         self._samplers: dict[SamplingParameters, Sampler] = {}
-        self._by_place: dict[tuple[str, float | None], Sampler] = {}
+        self._by_place: dict[tuple[str, float | None], Sampler | CustomSampler] = {}
 
     def sampler(self, constraint: Constraint) -> Sampler | CustomSampler:
         """Return the sampler of the next token."""
-        plain = self.plain(constraint)
-        return self._hooks.customized(plain) if self._is_customized else plain
-
-    def plain(self, constraint: Constraint) -> Sampler:
-        """Return the sampler of the next token without the caller's functions."""
         part = constraint.part_name if self._has_parts else ""
         temperature = constraint.temperature if self._temperatures else None
         found = self._by_place.get((part, temperature))
         return self._made(part, temperature) if found is None else found
 
-    def _made(self, part: str, temperature: float | None) -> Sampler:
+    def _made(self, part: str, temperature: float | None) -> Sampler | CustomSampler:
         parameters = _at_temperature(self._options.sampling(part), temperature)
         sampler = self._samplers.get(parameters)
         if sampler is None:
@@ -211,8 +207,9 @@ class SequenceSamplers:
             stream = (0, self._streams[parameters])
             sampler = make_sampler(parameters, stream, self._xtc_special_tokens)
             self._samplers[parameters] = sampler
-        self._by_place[part, temperature] = sampler
-        return sampler
+        made = self._hooks.customized(sampler)
+        self._by_place[part, temperature] = made
+        return made
 
     @property
     def random_state(self) -> RandomState:

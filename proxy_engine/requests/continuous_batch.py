@@ -180,23 +180,25 @@ class ContinuousBatch:
 
     def _schedule(self, *, others_wait: bool) -> None:
         """End cancelled requests, and decide which sequences take part in the next pass."""
+        prefilled = []
         for request in self._requests.copy():
-            if request.job.is_cancelled:
+            if request.request.cancelled.is_set():
                 self._leave(request, keeps_cache=True)
                 self._end(request)
             elif request.parked is not None:
                 # Before the prefill, which could give rows to other requests.
                 self._resume(request, *request.parked)
-        prefilled = self._with(Status.PREFILL)
+            elif request.prefill is not None:
+                prefilled.append(request)
         if prefilled:
             shares = others_wait or len(prefilled) < len(self._requests)
             processed, cache = self._prefills.step(prefilled, self._batch, shares=shares)
             self._start(processed, cache)
-        if not (prefilled or others_wait):
-            self._batch.unmerge()
-        if not (prefilled or self._batch.sequences):
+        elif not self._batch.sequences:
             masks = [request.parked[1] for request in self._requests if request.parked]
             wait(masks, _SECONDS_PER_ROUND, return_when=FIRST_COMPLETED)
+        elif not others_wait:
+            self._batch.unmerge()
 
     def _start(self, requests: list[RunningRequest], cache: list[Any]) -> None:
         """Begin to generate, after prompts have been processed or have failed.

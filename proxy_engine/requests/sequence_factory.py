@@ -147,7 +147,7 @@ class SequenceFactory:
             if options.stop_repetition:
                 made.append(RepetitionStop(RepetitionDetector(self.vocabulary)))
             forced = self.fast_forward if options.fast_forward and not samples_all else None
-            made.append(Script(self.masks, forced, samples_end=samples_all))
+            made.append(Script(forced, samples_end=samples_all))
         return made
 
     def drafters(self, prompt_ids: Sequence[int]) -> list[Drafter]:

@@ -92,7 +92,8 @@ class Guard:
         self._completion = completion or matcher.completion
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)
-        self._checked: tuple[Node, int, int, Plan, _After | None] | None = None
+        self._checked: tuple[int, Node, _After | None] | None = None
+        """The token that was asked about last, the state before it, and what follows it."""
 
     def _first_plan(self, max_tokens: int) -> Plan:
         state, completion = self.matcher.state, self._completion
@@ -154,7 +155,10 @@ class Guard:
 
     def accepts(self, token_id: int) -> bool:
         """Whether the matcher takes a token and the text can still be completed in time."""
-        return self._after(token_id) is not None
+        checked, state = self._checked, self.matcher.state
+        if checked is None or checked[0] != token_id or checked[1] is not state:
+            checked = self._checked = token_id, state, self._after(token_id)
+        return checked[2] is not None
 
     def advance(self, token_id: int) -> None:
         """Take a token. If this raises, the guard and its matcher are unchanged.
@@ -163,7 +167,11 @@ class Guard:
             TokenRejectedError: The guard does not accept the token.
             GrammarBudgetError: The text is too ambiguous; see :meth:`Matcher.advance`.
         """
-        after = self._after(token_id)
+        checked = self._checked
+        if checked is None or checked[0] != token_id or checked[1] is not self.matcher.state:
+            after = self._after(token_id)
+        else:
+            after = checked[2]
         if after is None:
             # The matcher's own reasons come first.
             self.matcher.copy().advance(token_id)
@@ -221,7 +229,9 @@ class Guard:
     def limit(self, max_tokens: int | None) -> None:
         """Bound the tokens left, but not below the plan; ``None`` removes the bound."""
         bound = self.total if max_tokens is None else max(max_tokens, self.needed)
-        self.left = min(self.total, bound)
+        left = min(self.total, bound)
+        if left != self.left:
+            self.left, self._checked = left, None
 
     def fits(self, state: Node) -> bool:
         """Whether a plan for a state is found that fits into the tokens left.
@@ -233,7 +243,7 @@ class Guard:
 
     def replan(self) -> None:
         """Make the plan again, after the matcher was moved to a state that :meth:`fits`."""
-        self._plan = self._completion.plan(self.matcher.state)
+        self._plan, self._checked = self._completion.plan(self.matcher.state), None
 
     def restrict(self, state: Node) -> None:
         """Restrict the language to a subset that :meth:`fits`; see :meth:`Matcher.restrict`.
@@ -243,7 +253,7 @@ class Guard:
         """
         plan = self._completion.plan(state)
         self.matcher.restrict(state)
-        self._plan = plan
+        self._plan, self._checked = plan, None
 
     def mask(self, allowed: Mask, *, exact: bool = False) -> Mask:
         """Return the allowed tokens that the guard accepts.
@@ -292,16 +302,8 @@ class Guard:
 
     def _after(self, token_id: int) -> _After | None:
         """Return what follows a token; ``None`` if the token is not accepted."""
-        state, left, plan = self.matcher.state, self.left, self._plan
-        checked = self._checked
-        if checked is None or checked[0] is not state or checked[1:4] != (token_id, left, plan):
-            after = self._plan_after(token_id)
-            self._checked = checked = (state, token_id, left, plan, after)
-        return checked[4]
-
-    def _plan_after(self, token_id: int) -> _After | None:
         matcher, plan, left = self.matcher, self._plan, self.left
-        if matcher.is_accepting and token_id in matcher.vocabulary.end_token_ids:
+        if matcher.state.nullable and token_id in matcher.vocabulary.end_token_ids:
             return None if matcher.is_finished else (None, COMPLETE)
         state = self.state_after(token_id) if left > 0 else None
         if state is None:
@@ -310,7 +312,7 @@ class Guard:
         if found is not None and found.length >= left:
             found = None
         # The rest of a searched plan can be shorter than the plan that is made for the state.
-        is_shorter = found is None or (plan.listed is not None and plan.length <= found.length)
+        is_shorter = found is None or (plan.length <= found.length and plan.listed is not None)
         if is_shorter and token_id == plan.first:
             found = plan.rest
         return None if found is None else (state, found)

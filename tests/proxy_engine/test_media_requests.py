@@ -87,7 +87,7 @@ def test_media_that_are_not_read_are_not_loaded(tiny_engine: InferenceEngine) ->
     )
     for content in contents:
         prompt = [Interaction("user", [content]), *HISTORY[1:]]
-        tiny_engine.generate(prompt, max_tokens=2)
+        assert tiny_engine.generate(prompt, max_tokens=2).usage.completion_tokens == 2
 
 
 def test_media_options_are_checked(

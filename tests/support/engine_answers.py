@@ -37,20 +37,20 @@ def answers(engine: InferenceEngine, *, scores: bool = True) -> list[Any]:
         found.append([result.token_ids, result.usage.cached_tokens])
     # Forced text, and drafts that are copied from the prompt.
     record = engine.generate(
-        f'{{"name": "{TEXT}"}}', response_format=SCHEMA, temperature=0, max_tokens=48
+        f'{{"name": "{TEXT}"}}', response_format=SCHEMA, temperature=0, max_tokens=32
     )
     found.append(record.token_ids)
     # Rows of different lengths that join and leave the batch.
     prompts = [TEXT[: 9 * n] + "?" for n in range(1, 5)]
-    batch = engine.generate_batch(prompts, response_format=SCHEMA, temperature=0, max_tokens=48)
+    batch = engine.generate_batch(prompts, response_format=SCHEMA, temperature=0, max_tokens=32)
     found.append([one.token_ids for one in batch])
-    with engine.stream(TEXT + "Is it cancelled?", temperature=0, max_tokens=48) as stream:
+    with engine.stream(TEXT + "Is it cancelled?", temperature=0, max_tokens=32) as stream:
         next(event for event in stream if isinstance(event, TextDelta))
     found.append(engine.generate("afterwards", temperature=0, max_tokens=4).token_ids)
     # Several answers, and the options of a finite choice behind copies of its prefix.
     for exact in ({"n": 3}, {"exact_choices": scores}):
         choice = engine.generate(
-            TEXT, response_format=SCHEMA, seed=3, temperature=1, max_tokens=48, **exact
+            TEXT, response_format=SCHEMA, seed=3, temperature=1, max_tokens=32, **exact
         )
         found += [one.token_ids for one in choice.choices or (choice,)]
     return found

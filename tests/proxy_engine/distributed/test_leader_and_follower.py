@@ -148,25 +148,32 @@ def test_objects_that_rank_0_no_longer_uses_are_freed(
 
 
 def test_no_module_calls_an_operation_without_the_other_ranks(pair: Pair) -> None:
+    operations = [
+        operation
+        for operation in OPERATIONS.values()
+        if not (
+            operation is REFUSAL
+            or operation.function.__module__.startswith("proxy_engine.distributed")
+        )
+    ]
+    functions = [operation.function for operation in operations]
     # The settings of all tests hide what was imported from the collector.
     gc.unfreeze()
-    gc.collect()
-    for operation in OPERATIONS.values():
-        if operation is REFUSAL or operation.function.__module__.startswith("proxy_engine.distri"):
-            continue
-        owners = gc.get_referrers(operation.function)
-        # The operation itself, and the function in its place: its cell and its `__wrapped__`.
-        others = [
-            owner
-            for owner in owners
-            if not (
-                owner is operation
-                or isinstance(owner, CellType | FrameType)
-                or (isinstance(owner, dict) and owner.get("__wrapped__") is operation.function)
-                or _is_module_of_tests(owner)
-            )
-        ]
-        assert not others, operation.name
+    owners = gc.get_referrers(*functions)
+    gc.freeze()
+    # The operation itself, and the function in its place: its cell and its `__wrapped__`.
+    others = [
+        owner
+        for owner in owners
+        if not (
+            owner is functions
+            or owner in operations
+            or isinstance(owner, CellType | FrameType)
+            or (isinstance(owner, dict) and owner.get("__wrapped__") in functions)
+            or _is_module_of_tests(owner)
+        )
+    ]
+    assert not others
 
 
 def _is_module_of_tests(owner: object) -> bool:

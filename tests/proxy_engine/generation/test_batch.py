@@ -64,6 +64,7 @@ class ScriptedSequence(GeneratedSequence):
         super().__init__(prompt, constraint, cast(Any, None), masks=DeviceMasks())
         constraint.sequence = self
         self.is_free = False
+        self.mask = self.masks.on_device(np.arange(VOCABULARY) < 2)
         self.stretches = [list(stretch) for stretch in stretches]
         self.rejected = rejected
         self.invalid: set[int] = set()

@@ -101,9 +101,7 @@ def test_restrictions_are_asked_in_order_about_what_is_left() -> None:
 def test_draft_is_independent_of_the_text_that_it_continues() -> None:
     repetition = RepetitionStop(RepetitionDetector(VOCABULARY))
     machine = RegexStateMachine("abcd|abd")
-    text = text_of(
-        PartLimits({"a": 9}, 100), grammar(machine), repetition, Script(MASKS), part=None
-    )
+    text = text_of(PartLimits({"a": 9}, 100), grammar(machine), repetition, Script(), part=None)
     text.restrict(machine.start.compute_word_derivative(b""), [byte("a"), byte("b")])
     before = allowed(text)
     draft = text.draft()
@@ -224,21 +222,21 @@ def test_value_that_repeats_is_ended_token_by_token() -> None:
 
 def test_forced_text_and_a_forced_end_are_not_sampled() -> None:
     encoder = FastForward(lambda text: list(text.encode()), VOCABULARY)
-    text = text_of(grammar(RegexStateMachine("xyz")), Script(MASKS, encoder))
+    text = text_of(grammar(RegexStateMachine("xyz")), Script(encoder))
     tokens: list[int] = []
     for token in text.forced_tokens(tokens):
         tokens.append(token)
         text.advance(token, has_alternatives=False)
     assert tokens == [*b"xyz", END]
     assert text.forced_text == b"xyz</s>"
-    sampled = text_of(grammar(RegexStateMachine("xyz")), Script(MASKS, samples_end=True))
+    sampled = text_of(grammar(RegexStateMachine("xyz")), Script(samples_end=True))
     take(sampled, list(b"xyz"))
     assert list(sampled.forced_tokens(list(b"xyz"))) == []
 
 
 def test_drawn_option_is_followed_token_by_token() -> None:
     machine = RegexStateMachine("abcd|abd")
-    script = Script(MASKS)
+    script = Script()
     text = text_of(grammar(machine), script)
     text.restrict(RegexStateMachine("abcd").start, [AB, byte("c")])
     assert text.is_scripted
@@ -251,7 +249,7 @@ def test_drawn_option_is_followed_token_by_token() -> None:
 
 
 def test_another_token_ends_the_script() -> None:
-    text = text_of(grammar(RegexStateMachine("[ab]+")), Script(MASKS))
+    text = text_of(grammar(RegexStateMachine("[ab]+")), Script())
     text.restrict(RegexStateMachine("[ab]+").start, [byte("a"), byte("a")])
     take(text, [byte("b")])
     assert not text.is_scripted
@@ -261,7 +259,7 @@ def test_another_token_ends_the_script() -> None:
 def test_grammar_comes_before_the_script_so_that_some_token_is_always_left() -> None:
     """The script needs four tokens where three are left; the grammar's plan needs two."""
     machine = RegexStateMachine("abcd")
-    text = text_of(grammar(machine, 3), Script(MASKS), max_tokens=3)
+    text = text_of(grammar(machine, 3), Script(), max_tokens=3)
     text.restrict(machine.start, list(b"abcd"))
     assert allowed(text) == [byte("a")]
     assert not text.accepts(byte("a"))
@@ -273,7 +271,7 @@ def test_grammar_comes_before_the_script_so_that_some_token_is_always_left() -> 
 
 
 def test_script_asks_for_nothing_that_the_grammar_refuses() -> None:
-    text = text_of(grammar(RegexStateMachine("[ab]+")), Script(MASKS))
+    text = text_of(grammar(RegexStateMachine("[ab]+")), Script())
     text.restrict(RegexStateMachine("[ab]+").start, [byte("z")])
     assert allowed(text) == [byte("a"), byte("b"), AB]
 

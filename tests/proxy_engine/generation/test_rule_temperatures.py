@@ -89,7 +89,7 @@ def test_drafts_do_not_change_answers(
 def test_rules_and_other_text_draw_independent_numbers() -> None:
     samplers = SequenceSamplers(GenerationOptions(temperature=1.0, seed=3), (0.9,))
     places: list[Any] = [SimpleNamespace(part_name="", temperature=each) for each in (0.9, None)]
-    pair = [samplers.plain(place) for place in places]
+    pair = [samplers.sampler(place) for place in places]
     drawn = [[one(mx.zeros(1000), []).item() for _ in range(8)] for one in pair]
     assert not set(drawn[0]) & set(drawn[1])
 
@@ -114,7 +114,7 @@ def test_parts_with_other_parameters_draw_independent_numbers() -> None:
         SimpleNamespace(part_name=part, temperature=None)
         for part in ("structured", "text", "reasoning")
     ]
-    samplers = [of_sequence.plain(place) for place in places]
+    samplers = [of_sequence.sampler(place) for place in places]
     assert samplers[0] is samplers[2]
     uniform = mx.zeros(1000)
     tokens = [[sampler(uniform, []).item() for _ in range(8)] for sampler in samplers[:2]]

@@ -164,6 +164,7 @@ async def test_engine_that_does_not_close_is_abandoned() -> None:
         lease.engine.close = lambda: ended.wait(10)  # type: ignore[assignment, method-assign]
     try:
         await asyncio.wait_for(host.close(patience=0.01), 5)
+        assert host.current is None
     finally:
         ended.set()
 

@@ -246,10 +246,12 @@ def test_unsupported_optional_member_is_refused_at_compilation(wrap: Any, part: 
 
 def test_unreachable_schemas_are_not_checked() -> None:
     """Definitions without a reference, and keywords that an adjacent ``$ref`` overrides."""
-    JsonSchemaStateMachine({"type": "null", "$defs": {"x": {"pattern": "(a)\\1"}}})
-    JsonSchemaStateMachine(
+    defined = JsonSchemaStateMachine({"type": "null", "$defs": {"x": {"pattern": "(a)\\1"}}})
+    overridden = JsonSchemaStateMachine(
         {"$ref": "#/definitions/a", "pattern": "(a)\\1", "definitions": {"a": {}}, **DRAFT_7}
     )
+    assert defined.matches("null")
+    assert overridden.matches('"b"')
 
 
 class Person(pydantic.BaseModel):
