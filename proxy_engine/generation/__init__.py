@@ -33,8 +33,8 @@ from .sequence_samplers import SamplingHooks as SamplingHooks
 from .sequence_samplers import SequenceSamplers as SequenceSamplers
 from .sequence_samplers import xtc_special_tokens as xtc_special_tokens
 from .speculation.draft_length import StepCosts as StepCosts
+from .speculation.draft_model import ModelDrafter as ModelDrafter
 from .speculation.drafting import Drafting as Drafting
-from .speculation.model_drafter import ModelDrafter as ModelDrafter
 from .timings import Timings as Timings
 from .tokens import Token as Token
 from .wired_memory import clear_cache as clear_cache

@@ -37,10 +37,9 @@ from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
 from .sequence import GeneratedSequence, Status
+from .speculation.batch_drafts import BatchDrafts
 from .speculation.draft_length import StepCosts
-from .speculation.drafting import BatchDrafts
-from .speculation.drafts import Draft
-from .speculation.model_drafter import ModelDrafter
+from .speculation.draft_model import ModelDrafter
 from .step import (
     commit,
     perform,
@@ -99,10 +98,10 @@ class Batch:
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
         self._choices = ExactChoices(self._pass.model, self._rows)
-        # The step: sampled sequences and tokens, drafts, and whether the next pass runs ahead.
+        # The step: sampled sequences and tokens, and whether its pass has drafts or runs ahead.
         self._sampled: list[GeneratedSequence] = []
         self._drawn: list[NextToken] = []
-        self._in_flight: dict[GeneratedSequence, Draft] = {}
+        self._is_drafted = False
         self._is_ahead = False
         self._passes = 0
         # Tokens of the last pass, and of that behind which the step has sampled.
@@ -153,7 +152,7 @@ class Batch:
         Returns:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
-        self._drafts.drop(sequence)
+        sequence.draft = None
         self._drafts.change()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
@@ -169,19 +168,19 @@ class Batch:
     def sample(self) -> None:
         """Sample a token for every sequence that has logits, without waiting for it."""
         started = time.perf_counter()
-        sequences, drafts = self._rows.sequences, self._drafts.in_flight()
+        sequences = self._rows.sequences
+        self._is_drafted = any(sequence.draft is not None for sequence in sequences)
         choosing = [sequence for sequence in sequences if sequence.choices is not None]
         if choosing:
             perform(choosing, self._draw_choice)
         prepared = perform([one for one in sequences if one.is_ready], prepare)
-        left = [one for one in prepared if not one.sampled and one not in drafts]
+        left = [one for one in prepared if not one.sampled and one.draft is None]
         perform(sample_rows(left) if len(left) > 1 else left, sample)
-        if drafts:
-            drafted = [one for one in prepared if one in drafts]
-            perform(drafted, lambda sequence: sample_draft(drafts[sequence]))
+        if self._is_drafted:
+            perform(prepared, sample_draft)
         self._sampled = [one for one in prepared if one.status is Status.RUNNING]
         self._drawn = [token for one in self._sampled for token in one.sampled]
-        self._in_flight, self._sampled_tokens = drafts, self._pass_tokens
+        self._sampled_tokens = self._pass_tokens
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
         mx.async_eval(NextToken.arrays(self._drawn))
@@ -193,14 +192,14 @@ class Batch:
         The tokens are on trial in it. Where all sequences are free, those behind it are drawn, too.
         """
         sampled = self._sampled
-        is_whole = len(sampled) == len(self._rows.sequences) and not self._in_flight
+        is_whole = len(sampled) == len(self._rows.sequences) and not self._is_drafted
         self._is_ahead = bool(sampled) and is_whole and self._may_run_ahead()
         if not self._is_ahead:
             return
         started = time.perf_counter()
         for sequence in sampled:
             sequence.propose((_UNREAD,))
-        inputs = self._forward(NextToken.joined(self._drawn)[:, None], [1] * len(sampled), {})
+        inputs = self._forward(NextToken.joined(self._drawn)[:, None], [1] * len(sampled))
         mx.async_eval(self._draw_ahead() or inputs)
         ended = time.perf_counter()
         for sequence in sampled:
@@ -210,7 +209,7 @@ class Batch:
     def commit(self) -> None:
         """Read the sampled tokens, and append them to their sequences with what they force."""
         started = time.perf_counter()
-        sampled, drafts = self._sampled, self._in_flight
+        sampled = self._sampled
         NextToken.read(self._drawn)
         read = time.perf_counter()
         for sequence in sampled:
@@ -218,15 +217,15 @@ class Batch:
             if timings.first_token is None:
                 timings.first_token = read
             timings.add("wait", started, read)
-        going = perform(sampled, lambda sequence: commit(sequence, drafts.get(sequence)))
+        going = perform(sampled, commit)
         if self._is_ahead:
             self._settle_ahead(going)
         self._rows.settle()
-        if drafts:
+        if self._is_drafted:
             self._drafts.record()
         self._seconds += time.perf_counter() - started
-        self._measure(is_drafted=bool(drafts))
-        self._sampled, self._drawn, self._in_flight = [], [], {}
+        self._measure()
+        self._sampled, self._drawn = [], []
 
     def _may_run_ahead(self) -> bool:
         """Whether to dispatch the next pass, without drafts, before the sampled tokens are read."""
@@ -288,7 +287,7 @@ class Batch:
         for sequence in going:
             sequence.tail = [sequence.sampled[0].token_id]
 
-    def _measure(self, *, is_drafted: bool) -> None:
+    def _measure(self) -> None:
         """Record the time of a step in which every sequence has sampled a token.
 
         The draft model's part in it is not the pass's.
@@ -297,7 +296,7 @@ class Batch:
             return
         if not self._has_joined:
             seconds = self._seconds - self._drafts.model_seconds
-            self._costs.record(self._sampled_tokens, seconds, is_drafted=is_drafted)
+            self._costs.record(self._sampled_tokens, seconds, is_drafted=self._is_drafted)
         self._has_joined, self._seconds = False, 0.0
 
     def run_pass(self) -> None:
@@ -309,27 +308,27 @@ class Batch:
             if sequence.processed == len(sequence.tokens):
                 return
         started = time.perf_counter()
-        pending = {sequence: sequence.pending for sequence in sequences}
-        drafts = self._drafts.make()
-        counts = self._token_counts(
-            pending, {sequence: draft.tokens for sequence, draft in drafts.items()}
-        )
+        self._drafts.make()
+        has_drafts = any(sequence.draft is not None for sequence in sequences)
+        pending = [sequence.pending for sequence in sequences]
         tokens: list[list[int]] = []
-        for sequence, count in zip(sequences, counts, strict=True):
+        for sequence, of_row, count in zip(
+            sequences, pending, self._token_counts(pending), strict=True
+        ):
             sequence.processed += count
-            if sequence in drafts:
-                sequence.propose(drafts[sequence].tokens)
-            tokens.append(pending[sequence][:count] + sequence.tail)
+            if sequence.draft is not None:
+                sequence.propose(sequence.draft.tokens)
+            tokens.append(of_row[:count] + sequence.tail)
         lengths = [len(of_row) for of_row in tokens]
-        if drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
+        if has_drafts or min(lengths) < max(lengths) or (self._rows.is_merged and max(lengths) > 1):
             self._rows.begin_trial(lengths)
         dispatched = time.perf_counter()
-        mx.async_eval(self._forward(padded_tokens(tokens), lengths, drafts))
+        mx.async_eval(self._forward(padded_tokens(tokens), lengths))
         ended = time.perf_counter()
         for sequence in sequences:
             sequence.timings.add("dispatch", dispatched, ended)
             sequence.timings.step += 1
-        if not drafts:
+        if not has_drafts:
             self._rows.settle()
         self._seconds = time.perf_counter() - started
 
@@ -337,20 +336,19 @@ class Batch:
         if sequence.is_at_choice:
             sequence.output += self._choices.draw(sequence)
 
-    def _token_counts(
-        self,
-        pending: Mapping[GeneratedSequence, Sequence[int]],
-        drafts: Mapping[GeneratedSequence, Sequence[int]],
-    ) -> list[int]:
+    def _token_counts(self, pending: Sequence[Sequence[int]]) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.
 
         A sequence with a draft takes all of them.
         """
-        lengths = [len(tokens) for tokens in pending.values()]
-        rows = self._rows
-        if drafts:
-            width = max(len(pending[sequence]) + len(tokens) for sequence, tokens in drafts.items())
-            return [min(length, width) for length in lengths]
+        rows, lengths = self._rows, [len(of_row) for of_row in pending]
+        widths = [
+            length + len(sequence.draft.tokens)
+            for sequence, length in zip(rows.sequences, lengths, strict=True)
+            if sequence.draft is not None
+        ]
+        if widths:
+            return [min(length, max(widths)) for length in lengths]
         if len(lengths) == 1 and (not rows.is_merged or rows.is_plain):
             return lengths
         if not (self._pads and can_retract(rows.cache) and self._probe.can_pad()):
@@ -358,18 +356,12 @@ class Batch:
             return [1] * len(lengths)
         return lengths
 
-    def _forward(
-        self,
-        tokens: mx.array,
-        lengths: Sequence[int],
-        drafts: Mapping[GeneratedSequence, Draft],
-    ) -> list[mx.array]:
+    def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> list[mx.array]:
         """Build a pass, and set each sequence's logits after its last token.
 
         Args:
-            tokens: Shape (rows, longest length).
+            tokens: Shape (rows, longest length). Those of a draft are the last ones of its row.
             lengths: Tokens of each row without padding.
-            drafts: The drafts whose tokens are in the pass.
 
         Returns:
             What the pass computes before logits are used, not evaluated.
@@ -382,11 +374,11 @@ class Batch:
         for sequence in sequences:
             row = sequence.row
             sequence.logits = of_rows[row]
-            draft = drafts.get(sequence)
+            draft = sequence.draft
             if draft is not None:
-                first = lengths[row] - len(draft.tokens)
-                sequence.logits = output.at(row, first - 1)
-                draft.logits = [output.at(row, first + at) for at in draft.positions]
+                before = lengths[row] - len(draft.tokens) - 1
+                sequence.logits = output.at(row, before)
+                draft.logits = [output.at(row, before + step.end) for step in draft.steps]
             if model is not None and model.reads_states and sequence.drafting is not None:
                 end = sequence.processed + len(sequence.tail)
                 model.observe(sequence, output.states(row, lengths[row]), end)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol, cast
+from typing import cast
 
 import mlx.core as mx
 
 from samplers import Sampler
-from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
 from ..errors import InvalidOptionError
 from ..results.parts import ScoredChoice
@@ -21,30 +19,10 @@ from .fast_forward import FastForward
 from .forward_pass import NextLogits
 from .sampling import LazyLogprobs, NextToken, Proposal, ReportedLogprobs, masked_logits
 from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
+from .speculation.drafting import Drafting
+from .speculation.drafts import Draft
 from .timings import Timings
 from .tokens import TextEnd, Token
-
-
-class DraftCounts(Protocol):
-    """The drafted tokens of a sequence; see :class:`Drafting`.
-
-    Attributes:
-        drafted: Number of verified draft tokens, by source.
-        accepted: Number of accepted draft tokens, by source.
-    """
-
-    drafted: Counter[str]
-    accepted: Counter[str]
-
-    @property
-    def has_model(self) -> bool:
-        """Whether a draft model or head may draft."""
-
-    def may_use_model(self, sequence: GeneratedSequence) -> bool:
-        """Whether the draft model or head would draft now, by its acceptance rate and cost."""
-
-    def drop_model(self) -> None:
-        """Draft without the draft model or head from now on."""
 
 
 class Status(Enum):
@@ -90,6 +68,7 @@ class GeneratedSequence(CachedText):
         is_free: There is no grammar. The next token can be sampled before the tokens in front of it
             are read: its logits and its sampler decide it alone.
         drawn_ahead: The next token, if it was drawn before the tokens in front of it were read.
+        draft: The draft whose pass is dispatched and not verified; ``None``: there is none.
         scored_choices: The finite choices that were drawn so far.
         inexact_choice_tokens: Tokens of finite choices that could not be scored.
         choices: Tokenizes the options of finite choices, if they are drawn exactly.
@@ -107,7 +86,7 @@ class GeneratedSequence(CachedText):
         masks: DeviceMasks,
         choices: FastForward | None = None,
         reports: ReportedLogprobs | None = None,
-        drafting: DraftCounts | None = None,
+        drafting: Drafting | None = None,
         timings: Timings | None = None,
     ) -> None:
         super().__init__(list(prompt_ids))
@@ -118,6 +97,7 @@ class GeneratedSequence(CachedText):
         self.logits: NextLogits | None = None
         self.sampled: list[NextToken] = []
         self.drawn_ahead: NextToken | None = None
+        self.draft: Draft | None = None
         self.constraint = constraint
         self.is_free = not constraint.has_grammar
         self.samplers = samplers
@@ -177,16 +157,17 @@ class GeneratedSequence(CachedText):
             raise AssertionError("a sequence without pending tokens has logits")
         return self.logits
 
-    def prepare(self, *, unread: int = 0) -> None:
+    def prepare(self, constraint: Constraint | None = None, *, unread: int = 0) -> None:
         """Compute the mask of the next token, and choose its sampler.
 
         Args:
+            constraint: The constraint behind tokens of a draft; ``None``: the sequence's own.
             unread: Tokens in front of it that are not appended yet, if the sequence is free.
 
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        constraint = self.constraint
+        constraint = constraint or self.constraint
         allowed = constraint.mask(unread=unread)
         self.mask = None if allowed is None else self.masks.on_device(allowed)
         self.sampler = self.samplers.sampler(constraint)
@@ -202,42 +183,54 @@ class GeneratedSequence(CachedText):
             return None
         return sampler.row_parameters if isinstance(sampler, Sampler) else None
 
-    def sample(self, logits: NextLogits, proposed: Proposal | None = None) -> NextToken:
+    def sample(
+        self,
+        logits: NextLogits,
+        proposed: Proposal | None = None,
+        tokens: Sequence[int] | None = None,
+    ) -> NextToken:
         """Sample the next token on the device, without waiting for it.
 
         Args:
             logits: Logits of the token.
             proposed: A proposed token. The sampled token equals it exactly if it is accepted.
+            tokens: The tokens before it, those of a draft included; ``None``: the sequence's.
         """
         mask, reports = self.mask, self.reports
         # Before the token is sampled, so that it takes its logits from these.
         every = None if reports is None else logits.all()
         has_alternatives = mask is None or mask.count > 1
         token = NextToken(
-            logits, self._sampled(logits, proposed), has_alternatives=has_alternatives
+            logits,
+            self._sampled(logits, proposed, tokens or self.tokens),
+            has_alternatives=has_alternatives,
         )
         if every is not None and reports is not None:
             token.logprobs = LazyLogprobs.of(token.drawn, every, mask, reports)
         return token
 
-    def _sampled(self, logits: NextLogits, proposed: Proposal | None) -> mx.array:
+    def _sampled(
+        self, logits: NextLogits, proposed: Proposal | None, tokens: Sequence[int]
+    ) -> mx.array:
         """Return a sampled token, shape (1,)."""
         sampler, mask, count = self.sampler, self.mask, self.prompt_tokens
         log_q = None if proposed is None else proposed.log_q
         few = None if mask is None or log_q is not None else mask.ids
         if few is not None and isinstance(sampler, Sampler):
             # Only the logits of the allowed tokens are computed.
-            token = sampler.sample_among(logits.of(few), self.tokens, few, prompt_tokens=count)
+            token = sampler.sample_among(logits.of(few), tokens, few, prompt_tokens=count)
             return token.reshape(1)
         masked, among = masked_logits(logits, mask)
         if proposed is None or log_q is None:
-            return sampler(masked, self.tokens, among, prompt_tokens=count).reshape(1)
+            return sampler(masked, tokens, among, prompt_tokens=count).reshape(1)
         return self._plain_sampler.verify(
-            masked, self.tokens, proposed.token_id, log_q, among, prompt_tokens=count
+            masked, tokens, proposed.token_id, log_q, among, prompt_tokens=count
         ).reshape(1)
 
-    def draw_draft(self, logits: NextLogits, key: mx.array) -> tuple[mx.array, mx.array | None]:
-        """Draw the next token for a draft, from the logits of a draft model.
+    def draw_draft(
+        self, logits: NextLogits, key: mx.array, tokens: Sequence[int]
+    ) -> tuple[mx.array, mx.array | None]:
+        """Draw the next token of a draft, from the logits of a draft model.
 
         With a seed, the token is drawn with the random key that :meth:`sample` would use, and
         takes it.
@@ -245,6 +238,7 @@ class GeneratedSequence(CachedText):
         Args:
             logits: Logits of the token.
             key: The random key of a token without a seed.
+            tokens: The tokens before it.
 
         Returns:
             The lazy token, shape (1,), and ``log_q`` of :class:`Proposal`.
@@ -252,11 +246,9 @@ class GeneratedSequence(CachedText):
         sampler = self._plain_sampler
         parameters = sampler.parameters
         if parameters.temperature == 0 or parameters.seed is not None:
-            return self._sampled(logits, None), None
+            return self._sampled(logits, None, tokens), None
         masked, among = masked_logits(logits, self.mask)
-        log_q = sampler.log_distribution(
-            masked, self.tokens, among, prompt_tokens=self.prompt_tokens
-        )
+        log_q = sampler.log_distribution(masked, tokens, among, prompt_tokens=self.prompt_tokens)
         return mx.random.categorical(log_q, key=key).reshape(1), log_q
 
     @property
@@ -343,7 +335,16 @@ class GeneratedSequence(CachedText):
         """Whether such a choice comes next, and its logits are there."""
         return self.is_ready and self.has_choice
 
-    # Copies.
+    # Drafts.
+
+    def begin_draft(self) -> Draft:
+        """Return an empty draft behind the tokens."""
+        return Draft(
+            self.tokens,
+            self.constraint,
+            self.next_logits.width,
+            ends_before_choice=self.choices is not None,
+        )
 
     @property
     def random_state(self) -> RandomState:
@@ -353,44 +354,6 @@ class GeneratedSequence(CachedText):
     @random_state.setter
     def random_state(self, state: RandomState) -> None:
         self._own_samplers.random_state = state
-
-    def after_proposed(self, token_id: int) -> tuple[GeneratedSequence, tuple[int, ...]] | None:
-        """Return a copy behind a proposed token, and the forced tokens that follow it.
-
-        The copy shares the samplers, and so their random keys. It is to be sampled from, and not
-        to be continued.
-
-        Returns:
-            ``None`` if the token ends the sequence or is refused.
-        """
-        ends = self.constraint.end_token_ids
-        if token_id in ends or not self.constraint.is_usable(token_id, self.next_logits.width):
-            return None
-        twin = self._copy(self.constraint.draft())
-        # The limits of a token are set before its mask is computed.
-        twin.constraint.begin_token()
-        if not twin.constraint.accepts(token_id):
-            return None
-        try:
-            twin._take(token_id, has_alternatives=True)
-            appended = twin.advance_forced()
-        except (GrammarBudgetError, TokenRejectedError):
-            return None
-        return twin, tuple(token.token_id for token in appended if token.finish_reason != "stop")
-
-    def draft_state(self) -> GeneratedSequence:
-        """Return a copy from which a token of a draft is drawn, while the sequence stays as it is.
-
-        Its mask is computed again for verification.
-        """
-        return self._copy(self.constraint.draft())
-
-    def _copy(self, constraint: Constraint) -> GeneratedSequence:
-        twin = GeneratedSequence.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.constraint = constraint
-        twin.tokens = list(self.tokens)
-        return twin
 
     @property
     def _own_samplers(self) -> SequenceSamplers:

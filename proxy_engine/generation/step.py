@@ -113,8 +113,8 @@ def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
     )
 
 
-def sample_draft(draft: Draft) -> None:
-    """Sample all positions of a draft whose pass is dispatched.
+def sample_draft(sequence: GeneratedSequence) -> None:
+    """Sample all positions of a draft whose pass is dispatched, if the sequence has one.
 
     The first position is that behind the pending tokens. Positions are sampled in order, so random
     keys are used as without a draft; those of positions that are not reached are given back.
@@ -122,7 +122,10 @@ def sample_draft(draft: Draft) -> None:
     Raises:
         Exception: Sampling fails at any position.
     """
-    sequence, proposals, started = draft.sequence, draft.proposals, time.perf_counter()
+    draft, started = sequence.draft, time.perf_counter()
+    if draft is None:
+        return
+    proposals = draft.proposals
     draft.random_states = [sequence.random_state]
     sequence.sampled = [sequence.sample(sequence.next_logits, proposals[0])]
     draft.random_states.append(sequence.random_state)
@@ -130,20 +133,20 @@ def sample_draft(draft: Draft) -> None:
     # them, are left out: they are sampled once the sequence has reached them.
     with suppress(GrammarBudgetError, SlowMaskError), step_limit(MASK_STEPS):
         for step, logits, proposed in zip(draft.steps, draft.logits, proposals[1:], strict=False):
-            step.state.prepare()
-            sequence.sampled.append(step.state.sample(logits, proposed))
+            sequence.prepare(step.constraint)
+            sequence.sampled.append(sequence.sample(logits, proposed, draft.text_behind(step)))
             draft.random_states.append(sequence.random_state)
     sequence.timings.add("sample", started, time.perf_counter())
 
 
-def commit(sequence: GeneratedSequence, draft: Draft | None = None) -> None:
+def commit(sequence: GeneratedSequence) -> None:
     """Take the accepted tokens of a draft, the sampled one behind them, and forced tokens.
 
     They are added to ``sequence.output``.
 
     Args:
-        sequence: A sequence whose ``sampled`` tokens are read.
-        draft: Its draft. The number of accepted and verified tokens is set.
+        sequence: A sequence whose ``sampled`` tokens are read. The number of accepted and verified
+            tokens of its draft is set.
 
     Raises:
         GrammarBudgetError: The state after a token exceeds the step budget.
@@ -151,27 +154,28 @@ def commit(sequence: GeneratedSequence, draft: Draft | None = None) -> None:
         SlowMaskError: The sampled token is not accepted, and the mask of the others takes too long.
     """
     sequence.check(sequence.sampled[0])
+    draft = sequence.draft
     if sequence.is_free and draft is None:
         sequence.output.append(sequence.advance(sequence.sampled[0]))
         return
-    _redraw_refused(sequence, draft)
+    _redraw_refused(sequence)
     started = time.perf_counter()
     tokens = [sequence.advance(sequence.sampled[0])]
     tokens += sequence.advance_forced()
     if draft is not None:
-        _advance_over(draft, tokens)
+        _advance_over(sequence, draft, tokens)
     sequence.output += tokens
     sequence.timings.add("advance", started, time.perf_counter())
 
 
-def _redraw_refused(sequence: GeneratedSequence, draft: Draft | None) -> None:
+def _redraw_refused(sequence: GeneratedSequence) -> None:
     """Sample the first position again if the sequence does not accept its token.
 
     The text could not be completed within the limit after it. The second mask may have a token that
     the sequence refuses as well, where the search for its completion gives up earlier than that for
     the mask. Then the completion plan has the token.
     """
-    constraint, refused = sequence.constraint, sequence.sampled[0]
+    constraint, draft, refused = sequence.constraint, sequence.draft, sequence.sampled[0]
     if constraint.accepts(refused.token_id):
         return
     constraint.refuse(refused.token_id)
@@ -195,12 +199,11 @@ def _sampled_at_once(sequence: GeneratedSequence, refused: NextToken) -> NextTok
     return token
 
 
-def _advance_over(draft: Draft, tokens: list[Token]) -> None:
+def _advance_over(sequence: GeneratedSequence, draft: Draft, tokens: list[Token]) -> None:
     """Advance over the accepted tokens of a draft. ``tokens`` begins with the first one."""
-    sequence, states = draft.sequence, draft.random_states
-    sampled = sequence.sampled
+    sampled, states = sequence.sampled, draft.random_states
     proposed = 0
-    while _is_accepted(draft):
+    while _is_accepted(sequence, draft):
         draft.accepted += 1
         tokens[proposed] = tokens[proposed]._replace(is_drafted=True)
         proposed = len(tokens)
@@ -219,15 +222,15 @@ def _advance_over(draft: Draft, tokens: list[Token]) -> None:
     draft.judged = min(len(sampled), len(draft.steps))
 
 
-def _is_accepted(draft: Draft) -> bool:
+def _is_accepted(sequence: GeneratedSequence, draft: Draft) -> bool:
     """Whether the token of the current position is the proposed one, and all before it."""
-    sequence, number = draft.sequence, draft.accepted
+    number = draft.accepted
     if number == len(draft.steps):
         return False
     if sequence.sampled[number].token_id != draft.steps[number].token_id:
         return False
     # The forced tokens behind it have to be those of the draft, too, but for an end token.
     pending = sequence.pending
-    length = draft.positions[number] + 1
+    length = draft.steps[number].end
     is_whole = len(pending) == length or sequence.finished
     return is_whole and pending[:length] == draft.tokens[:length]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from proxy_engine import (
     PromptProgress,
     TokenGenerated,
 )
+from proxy_engine.generation.speculation.drafting import DraftedText
 from proxy_engine.results.parts import Logprob, TokenLogprobs
 
 PERSON: dict[str, Any] = {
@@ -47,6 +50,29 @@ TOOL: dict[str, Any] = {
     },
 }
 _SYMBOLS = ('"', "a", "b", "ab", "1", "2", ":", "{", "}", "Ġ", "x")
+
+
+class Living:
+    """The texts that draft models and heads have read, and not freed."""
+
+    def __init__(self) -> None:
+        self.texts: WeakSet[DraftedText] = WeakSet()
+
+    def __len__(self) -> int:
+        gc.collect()
+        return len(self.texts)
+
+
+def living_texts(monkeypatch: pytest.MonkeyPatch) -> Living:
+    """Return the texts of draft models and heads that begin from now on and are not freed."""
+    living, begin = Living(), DraftedText.__init__
+
+    def counted(text: DraftedText, *arguments: Any) -> None:
+        begin(text, *arguments)
+        living.texts.add(text)
+
+    monkeypatch.setattr(DraftedText, "__init__", counted)
+    return living
 
 
 def babbling_model(tokenizer: TokenizerWrapper) -> PrefixModel:

@@ -1,9 +1,8 @@
 """Speculative decoding (Leviathan et al. 2023): drafters, drafts, and their lengths.
 
 Reading order: ``drafts`` (the interface of a drafter; a draft), ``copy_drafter``, ``draft_length``
-(the cost of passes, acceptance rates), ``drafting`` (the drafters of a sequence, the drafts of a
-batch), ``model_drafter``, ``draft_model``, ``hidden_states``, ``draft_heads``,
-``head_drafter``.
+(the measured cost of passes), ``drafting`` (what a sequence owns to be drafted), ``batch_drafts``,
+``draft_model``, ``draft_heads``, ``head_drafter``. The first four know no sequence.
 """
 
 from .copy_drafter import CopyDrafter

@@ -1,8 +1,8 @@
-"""The draft of one sequence: tokens that it may take next, and the state after each of them.
+"""The draft of one sequence: tokens that it may take next, and the constraint behind each of them.
 
 The next forward pass processes the draft behind the pending tokens and yields logits for all of its
-positions. The states of the draft give the masks and samplers of these positions; they are thrown
-away after verification. The sequence itself advances over accepted tokens only.
+positions. The constraints of the draft give the masks of these positions; they are thrown away
+after verification. The sequence itself advances over accepted tokens only.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Protocol
 import mlx.core as mx
 
 from state_machines import Matcher
+from state_machines.errors import GrammarBudgetError, TokenRejectedError
 
+from ..constraint import Constraint
 from ..forward_pass import NextLogits
 from ..sampling import Proposal
-from ..sequence import GeneratedSequence
 from ..sequence_samplers import RandomState
 
 
@@ -73,7 +74,8 @@ class DraftStep:
         source: The drafter that proposed it.
         part: The part of the answer that it belongs to.
         forced: Forced tokens that follow it.
-        state: The sequence behind these tokens.
+        end: Tokens of the draft up to here, the forced ones included.
+        constraint: The constraint behind these tokens.
         log_q: The distribution that the token was drawn from, as log-probabilities: float32, shape
             (vocabulary,). ``None``: the token is a function of the past and the random key.
     """
@@ -81,9 +83,15 @@ class DraftStep:
     token_id: int
     source: str
     part: str
-    forced: tuple[int, ...]
-    state: GeneratedSequence
+    forced: Sequence[int]
+    end: int
+    constraint: Constraint
     log_q: mx.array | None = None
+
+    @property
+    def tokens(self) -> list[int]:
+        """The token, and the forced ones that follow it."""
+        return [self.token_id, *self.forced]
 
     @property
     def proposal(self) -> Proposal:
@@ -95,14 +103,17 @@ class Draft:
     """A draft that is extended token by token.
 
     Args:
-        sequence: The sequence, which is not changed. Its random keys are shared with the states of
-            the draft.
+        text: The tokens of the sequence.
+        constraint: Its constraint, which is not changed.
+        width: Size of the vocabulary.
+        ends_before_choice: Whether the draft ends before a finite choice, which is to be scored.
 
     Attributes:
         steps: The proposed tokens.
-        tokens: All tokens of the draft: proposed and forced ones.
+        text: The tokens of the sequence, and those of the draft.
+        generated: Tokens that the sequence has generated before the draft.
+        at_most: Maximum number of steps.
         logits: Logits behind each proposed token, once the pass over the draft is dispatched.
-        sequence: The sequence.
         random_states: The random states of the sequence before the first position that is sampled,
             and behind each of them.
         accepted: Number of proposed tokens that are accepted.
@@ -112,28 +123,38 @@ class Draft:
             verified, those would be more likely in the output than in the target distribution.
     """
 
-    def __init__(self, sequence: GeneratedSequence) -> None:
+    def __init__(
+        self, text: Sequence[int], constraint: Constraint, width: int, *, ends_before_choice: bool
+    ) -> None:
         self.steps: list[DraftStep] = []
-        self.tokens: list[int] = []
+        self.text = list(text)
+        self.generated = constraint.generated
+        self.at_most = 0
         self.logits: list[NextLogits] = []
-        self.sequence = sequence
         self.random_states: list[RandomState] = []
         self.accepted = 0
         self.judged = 0
         self.unused: Proposal | None = None
-        self._is_closed = (
-            sequence.finished or sequence.constraint.is_scripted or sequence.has_choice
-        )
+        self._start = len(self.text)
+        self._constraint = constraint
+        self._width = width
+        self._ends_before_choice = ends_before_choice
+        self._is_closed = constraint.is_scripted or self._has_choice(constraint)
 
     @property
-    def state(self) -> GeneratedSequence:
-        """The sequence behind the draft so far."""
-        return self.steps[-1].state if self.steps else self.sequence
+    def tokens(self) -> list[int]:
+        """All tokens of the draft: proposed and forced ones."""
+        return self.text[self._start :]
+
+    @property
+    def constraint(self) -> Constraint:
+        """The constraint behind the draft so far."""
+        return self.steps[-1].constraint if self.steps else self._constraint
 
     @property
     def is_closed(self) -> bool:
         """Whether no token can be appended: the end is reached, or a choice is to be scored."""
-        return self._is_closed
+        return self._is_closed or len(self.steps) >= self.at_most
 
     @property
     def is_empty(self) -> bool:
@@ -146,15 +167,9 @@ class Draft:
         behind = [] if self._is_closed else [self.unused]
         return [*(step.proposal for step in self.steps), *behind]
 
-    @property
-    def positions(self) -> list[int]:
-        """The index in :attr:`tokens` of the last token before each position but the first."""
-        ends = []
-        end = -1
-        for step in self.steps:
-            end += 1 + len(step.forced)
-            ends.append(end)
-        return ends
+    def text_behind(self, step: DraftStep) -> list[int]:
+        """Return the tokens of the sequence, and those of the draft up to a step."""
+        return self.text[: self._start + step.end]
 
     def append(self, token_id: int, source: str, log_q: mx.array | None = None) -> bool:
         """Append a proposed token and the tokens that it forces.
@@ -172,27 +187,57 @@ class Draft:
             return False
         if log_q is not None:
             self.unused = Proposal(token_id, log_q)
-        before = self.state
-        advanced = before.after_proposed(token_id)
-        if advanced is None or advanced[0].finished:
+        following = self._following(token_id)
+        if following is None:
             return False
-        state, forced = advanced
+        constraint, forced = following
         # Before the step is appended: a limit on work may leave this function here.
-        is_closed = state.has_choice
-        self.steps.append(
-            DraftStep(token_id, source, before.constraint.part_name, forced, state, log_q)
-        )
-        self.tokens += [token_id, *forced]
+        is_closed = self._has_choice(constraint)
+        part = self.constraint.part_name
+        self.text += [token_id, *forced]
+        end = len(self.text) - self._start
+        self.steps.append(DraftStep(token_id, source, part, forced, end, constraint, log_q))
         self._is_closed = is_closed
         self.unused = None
         return True
 
     def cut(self, tokens: int) -> None:
         """Keep the steps that fit into a number of tokens."""
-        ends = self.positions
-        while ends and ends[-1] >= tokens:
+        while self.steps and self.steps[-1].end > tokens:
             step = self.steps.pop()
             self.unused = None if step.log_q is None else step.proposal
-            del self.tokens[len(self.tokens) - 1 - len(step.forced) :]
-            ends.pop()
+            del self.text[len(self.text) - len(step.tokens) :]
             self._is_closed = False
+
+    def _has_choice(self, constraint: Constraint) -> bool:
+        return self._ends_before_choice and constraint.has_choice
+
+    def _following(self, token_id: int) -> tuple[Constraint, list[int]] | None:
+        """Return the constraint behind a proposed token, and the forced tokens that follow it.
+
+        Returns:
+            ``None`` if the token is refused, or the sequence ends.
+        """
+        constraint = self.constraint
+        if token_id in constraint.end_token_ids:
+            return None
+        if not constraint.is_usable(token_id, self._width):
+            return None
+        constraint = constraint.draft()
+        # The limits of a token are set before its mask is computed.
+        constraint.begin_token()
+        if not constraint.accepts(token_id):
+            return None
+        text, forced = [*self.text, token_id], []
+        try:
+            end = constraint.advance(token_id, has_alternatives=True)
+            if end is None:
+                for forced_id in constraint.forced_tokens(text):
+                    end = constraint.advance(forced_id, has_alternatives=False)
+                    text.append(forced_id)
+                    forced.append(forced_id)
+                    if end is not None:
+                        break
+        except (GrammarBudgetError, TokenRejectedError):
+            return None
+        return None if end is not None else (constraint, forced)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TypeAlias, cast
+from typing import cast
 
 import mlx.core as mx
 from mlx.nn.layers.base import Module
@@ -15,13 +15,12 @@ from ...prompt_cache.prompt_caches import PromptCaches
 from ..batch_rows import BatchRows
 from ..cache_layers import can_pad, padded_tokens, right_padded
 from ..forward_pass import ForwardPass
-from ..prefill import default_prefill_step_size
 from ..sequence import GeneratedSequence
 from ..shared_prefix import Layers, prefix_layers
-from ..wired_memory import model_bytes
 from .draft_heads import DraftHead, HeadOutput, HiddenStates
+from .draft_model import ModelDrafter, fitted
+from .drafting import DraftedText
 from .drafts import MAX_TOKENS_PER_STEP, Draft
-from .model_drafter import DraftedText, DraftJob, ModelDrafter, fitted
 
 _log = logging.getLogger(__name__)
 
@@ -42,15 +41,17 @@ class _HeadText(DraftedText):
         begin: Index of the first state that the head has read.
         unread: The states that it has not read.
         output: Its output behind the last state that it has read.
+        fed: While it drafts, tokens to read with its own states before the next one is drawn.
         drafted: Its output behind the last token of a draft.
         target: The target's keys and values, for a head that reads them, while it drafts.
     """
 
-    def __init__(self, sequence: GeneratedSequence, begin: int, processed: int) -> None:
-        super().__init__(sequence, processed)
+    def __init__(self, tokens: list[int], begin: int, processed: int) -> None:
+        super().__init__(tokens, processed)
         self.begin = begin
         self.unread = HiddenStates(begin + processed)
         self.output: HeadOutput | None = None
+        self.fed: Sequence[int] = ()
         self.drafted: HeadOutput | None = None
         self.target: Layers = []
 
@@ -63,9 +64,6 @@ class _HeadText(DraftedText):
     def ready(self) -> int:
         """States that can be read: the tokens behind them are known."""
         return min(self.unread.end, len(self.tokens) - 1) - self.unread.start
-
-
-_Job: TypeAlias = DraftJob[_HeadText]
 
 
 class HeadDrafter(ModelDrafter):
@@ -85,15 +83,9 @@ class HeadDrafter(ModelDrafter):
     def __init__(
         self, head: DraftHead, caches: PromptCaches, *, width: int, step_size: int | None = None
     ) -> None:
-        super().__init__()
-        self.model = cast(Module, head)
-        self.token_bytes = model_bytes(self.model)
+        super().__init__(cast(Module, head), caches, width=width, step_size=step_size)
         self.state_layers = head.state_layers
         self._head = head
-        self._caches = caches
-        self._width = width
-        self._step_size = step_size or default_prefill_step_size()
-        self._texts: dict[GeneratedSequence, _HeadText] = {}
 
     def check(self, forward: ForwardPass) -> None:
         """Check that the head can read the states of the target. Runs both on two tokens.
@@ -123,18 +115,18 @@ class HeadDrafter(ModelDrafter):
             return
         start = end - len(states)
         try:
-            text = self._texts.get(sequence)
+            text = _text(sequence)
             if text is not None:
                 text.unread.settle(text.tokens, start)
             if text is None or start > text.unread.end:
                 self.remove(sequence, keeps_cache=False)
-                text = self._begin(sequence, start)
+                text = drafting.text = self._begin(sequence.tokens, start)
             text.unread.add(start, states, sequence.tail)
             ready = text.ready
             if self._head.reads_target:
                 text.unread.skip(ready - 1)
             elif ready >= self._step_size:
-                if drafting.may_use_model(sequence):
+                if drafting.may_use_model(sequence.constraint):
                     self._read(text, ready)
                 elif ready >= _STEPS_KEPT * self._step_size:
                     self.remove(sequence, keeps_cache=False)
@@ -145,52 +137,38 @@ class HeadDrafter(ModelDrafter):
 
     def remove(self, sequence: GeneratedSequence, *, keeps_cache: bool = True) -> None:
         """Free the cache of a sequence that has left the batch; see :class:`ModelDrafter`."""
-        text = self._texts.pop(sequence, None)
-        if text is None:
+        text, drafting = _text(sequence), sequence.drafting
+        if text is None or drafting is None:
             return
         keeps_cache = keeps_cache and not text.begin and self._caches.options.max_bytes > 0
         keeps_cache = keeps_cache and not self._head.reads_target
-        drafting = sequence.drafting
         if keeps_cache:
             text.unread.settle(text.tokens, sequence.processed)
             try:
-                if text.ready and drafting is not None and drafting.may_use_model(sequence):
+                if text.ready and drafting.may_use_model(sequence.constraint):
                     self._read(text, text.ready)
             except Exception as error:
                 # A pass that failed may have changed some layers. The answer does not need it.
                 _log.warning("the draft head's cache of a request is not kept: %r", error)
                 keeps_cache = False
-        cache = text.rows.remove(text, wants_cache=keeps_cache)
-        if cache is not None and text.processed:
-            self._caches.insert(self._cache_key(text.tokens), cache, processed=text.processed)
+        super().remove(sequence, keeps_cache=keeps_cache)
 
-    def clear_prompt_cache(self) -> None:
-        """Remove the cached texts."""
-        self._caches.clear()
-
-    def clear(self) -> None:
-        """Free the caches of all sequences."""
-        self._texts.clear()
-        self._batch = BatchRows()
-
-    def _begin(self, sequence: GeneratedSequence, start: int) -> _HeadText:
+    def _begin(self, tokens: list[int], start: int) -> _HeadText:
         """Begin with a text whose first known state is at ``start``."""
         if self._head.reads_target:
-            text = self._texts[sequence] = _HeadText(sequence, start, 0)
-            text.rows.add(text, [])
-            return text
-        fetched = self._caches.fetch([*self._cache_key(sequence.tokens)[:start], 0])
-        count = fetched.cached_tokens
-        if count >= start - 1:
-            text, cache = _HeadText(sequence, 0, count), fetched.cache
+            text, cache = _HeadText(tokens, start, 0), []
         else:
-            text, cache = _HeadText(sequence, start, 0), self._caches.fresh()
+            fetched = self._caches.fetch([*self._cache_key(tokens)[:start], 0])
+            count = fetched.cached_tokens
+            if count >= start - 1:
+                text, cache = _HeadText(tokens, 0, count), fetched.cache
+            else:
+                text, cache = _HeadText(tokens, start, 0), self._caches.fresh()
         text.rows.add(text, cache)
-        self._texts[sequence] = text
         return text
 
     def _cache_key(self, tokens: Sequence[int]) -> Sequence[int]:
-        """Return the key of a text in the prompt caches, with a token for each state.
+        """Return the key of a text, with a token for each state.
 
         A chain reads a state together with the next token. Where two texts diverge, it can share
         one state less than the target.
@@ -208,59 +186,61 @@ class HeadDrafter(ModelDrafter):
             self._read_block(text, count, [text.tokens[text.unread.start + count]])
         mx.async_eval([layer.state for layer in text.rows.cache])
 
-    def _extend(self, drafts: Mapping[Draft, int], target: BatchRows[GeneratedSequence]) -> None:
-        jobs = [
-            job
-            for draft, at_most in drafts.items()
-            if (job := self._job(draft, at_most)) is not None
-        ]
+    def _extend(
+        self, drafts: Mapping[GeneratedSequence, Draft], target: BatchRows[GeneratedSequence]
+    ) -> None:
+        texts = {
+            sequence: text
+            for sequence in drafts
+            if (text := _text(sequence)) is not None and self._is_ready(text, sequence.processed)
+        }
         if self._head.reads_target:
-            for job in jobs:
-                job.text.target = target.prefix(job.draft.sequence)
-                self._draft_chains(job.text.rows, [job])
-                job.text.target = []
+            for sequence, text in texts.items():
+                text.target = target.prefix(sequence)
+                self._draft_chains(text.rows, texts, {sequence: drafts[sequence]})
+                text.target = []
             return
         if self._head.mask_id is not None:
-            for job in jobs:
-                self._draft_block(job, self._head.mask_id)
+            for sequence, text in texts.items():
+                self._draft_block(sequence, drafts[sequence], text, self._head.mask_id)
             return
-        self._gather([job.text for job in jobs if len(jobs) > 1 and can_pad(job.text.rows.cache)])
-        for rows in dict.fromkeys(job.text.rows for job in jobs):
-            self._draft_chains(rows, [job for job in jobs if job.text.rows is rows])
+        together = [text for text in texts.values() if can_pad(text.rows.cache)]
+        self._gather(together if len(texts) > 1 else ())
+        for rows in dict.fromkeys(text.rows for text in texts.values()):
+            of_rows = [sequence for sequence, text in texts.items() if text.rows is rows]
+            self._draft_chains(rows, texts, {sequence: drafts[sequence] for sequence in of_rows})
 
-    def _job(self, draft: Draft, at_most: int) -> _Job | None:
-        """Return the extension of a draft; ``None`` if it cannot be extended."""
-        sequence = draft.sequence
-        text = self._texts.get(sequence)
-        if text is None or draft.is_closed or at_most < 1:
-            return None
+    def _is_ready(self, text: _HeadText, processed: int) -> bool:
+        """Drop states behind refused tokens; return whether a draft can begin."""
         text.rows.settle()
-        text.unread.settle(text.tokens, sequence.processed)
-        if self._head.reads_target and sequence.processed < text.unread.end:
+        text.unread.settle(text.tokens, processed)
+        if self._head.reads_target and processed < text.unread.end:
             # The target's cache was restored, and lacks tokens whose states are known.
-            return None
-        fed = text.tokens[text.unread.start + text.ready + 1 :]
-        if len(fed) > _MAX_UNREAD or not (text.ready or text.output):
-            return None
-        return _Job(draft, text, at_most, fed)
+            return False
+        text.fed = text.tokens[text.unread.start + text.ready + 1 :]
+        return len(text.fed) <= _MAX_UNREAD and bool(text.ready or text.output)
 
-    def _draft_chains(self, rows: BatchRows[DraftedText], jobs: list[_Job]) -> None:
-        """Run the passes of the drafts of a batch, to which all texts of the jobs belong."""
-        self._read_states(rows, {job.text: job.text.ready for job in jobs if job.text.ready})
-        for job in jobs:
-            job.text.drafted = job.text.output
+    def _draft_chains(
+        self,
+        rows: BatchRows[DraftedText],
+        texts: Mapping[GeneratedSequence, _HeadText],
+        drafts: Mapping[GeneratedSequence, Draft],
+    ) -> None:
+        """Run the passes of the drafts of a batch, whose texts are all in it."""
+        drafted = [texts[sequence] for sequence in drafts]
+        self._read_states(rows, {text: text.ready for text in drafted if text.ready})
+        for text in drafted:
+            text.drafted = text.output
         while True:
-            self._read_own(rows, jobs)
-            features = [cast(HeadOutput, job.text.drafted).features for job in jobs]
+            self._read_own(rows, drafted)
+            features = [cast(HeadOutput, text.drafted).features for text in drafted]
             logits = fitted(self._head.logits(mx.concatenate(features))[:, -1], self._width)
-            drawn = [
-                (job, self._draw(job.draft, logits[number : number + 1]))
-                for number, job in enumerate(jobs)
-            ]
-            mx.eval([proposal for _, proposal in drawn if proposal is not None])
-            jobs = [job for job, proposal in drawn if proposal and self._append(job, proposal)]
-            if not jobs:
+            drafts = self._append(drafts, [logits[n : n + 1] for n in range(len(drafted))])
+            if not drafts:
                 return
+            drafted = [texts[sequence] for sequence in drafts]
+            for text, draft in zip(drafted, drafts.values(), strict=True):
+                text.fed = draft.steps[-1].tokens
 
     def _read_states(self, rows: BatchRows[DraftedText], counts: Mapping[_HeadText, int]) -> None:
         """Read states of the target, and set the outputs behind the last ones."""
@@ -273,13 +253,13 @@ class HeadDrafter(ModelDrafter):
             text.output = output
             text.processed += counts[text]
 
-    def _read_own(self, rows: BatchRows[DraftedText], jobs: Sequence[_Job]) -> None:
+    def _read_own(self, rows: BatchRows[DraftedText], texts: Sequence[_HeadText]) -> None:
         """Read tokens with the head's own states, one after the other."""
-        for column in range(max(len(job.fed) for job in jobs)):
+        for column in range(max(len(text.fed) for text in texts)):
             fed = {
-                job.text: ([job.fed[column]], cast(HeadOutput, job.text.drafted).states)
-                for job in jobs
-                if column < len(job.fed)
+                text: ([text.fed[column]], cast(HeadOutput, text.drafted).states)
+                for text in texts
+                if column < len(text.fed)
             }
             for text, output in self._forward(rows, fed).items():
                 text.drafted = output
@@ -336,11 +316,13 @@ class HeadDrafter(ModelDrafter):
         text.processed += count
         return output
 
-    def _draft_block(self, job: _Job, mask_id: int) -> None:
+    def _draft_block(
+        self, sequence: GeneratedSequence, draft: Draft, text: _HeadText, mask_id: int
+    ) -> None:
         """Draft the tokens of one block."""
-        text, draft, head = job.text, job.draft, self._head
+        head = self._head
         known = text.tokens[text.unread.start + text.ready :]
-        count = min(MAX_TOKENS_PER_STEP * job.left, head.block_size - len(known))
+        count = min(MAX_TOKENS_PER_STEP * draft.at_most, head.block_size - len(known))
         if count < 1 or not text.ready:
             return
         masks = [mask_id] * (count - 1 + head.first_prediction)
@@ -351,7 +333,13 @@ class HeadDrafter(ModelDrafter):
         while place < count:
             own = slice(place, place + 1)
             after = head.logits_after(token_id, features[own], logits[own])
-            proposal = self._draw(draft, fitted(after, self._width))
-            if proposal is None or not self._append(job, proposal):
+            if not self._append({sequence: draft}, [fitted(after, self._width)]):
                 return
-            place, token_id = place + len(job.fed), job.fed[-1]
+            tokens = draft.steps[-1].tokens
+            place, token_id = place + len(tokens), tokens[-1]
+
+
+def _text(sequence: GeneratedSequence) -> _HeadText | None:
+    """Return what a head has read of a sequence."""
+    text = None if sequence.drafting is None else sequence.drafting.text
+    return text if isinstance(text, _HeadText) else None

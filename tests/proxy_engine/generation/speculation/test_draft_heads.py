@@ -16,13 +16,14 @@ from head_families import BATCHED, FAMILIES, VOCABULARY
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from speculation_checks import PERSON, outcome
+from speculation_checks import PERSON, living_texts, outcome
 
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.errors import DraftModelError, ModelError
 from proxy_engine.generation import Batch, Drafting
 from proxy_engine.generation.forward_pass import ForwardPass
 from proxy_engine.generation.prefill import Prefill
+from proxy_engine.generation.speculation import head_drafter
 from proxy_engine.generation.speculation.draft_heads import HiddenStates
 from proxy_engine.generation.speculation.head_drafter import HeadDrafter
 from proxy_engine.models.draft_heads import (
@@ -73,11 +74,11 @@ def test_drafts_are_those_of_mlx_vlm_and_answers_those_without_drafts(
     found: list[tuple[list[int], mx.array]] = []
     draw = drafter._draw
 
-    def recorded(draft: Any, logits: mx.array) -> Any:
+    def recorded(sequence: Any, draft: Any, logits: mx.array) -> Any:
         # Behind a cached prefix, whose last state is not known, a head begins with another one.
-        if not draft.steps and not drafter._texts[draft.sequence].begin:
-            found.append((list(draft.sequence.tokens), mx.array(logits)))
-        return draw(draft, logits)
+        if not draft.steps and not sequence.drafting.text.begin:
+            found.append((list(sequence.tokens), mx.array(logits)))
+        return draw(sequence, draft, logits)
 
     monkeypatch.setattr(drafter, "_draw", recorded)
     drafted = accepted = 0
@@ -156,8 +157,8 @@ def test_cached_prompts_keep_the_states_that_the_head_has_read(engine: Inference
     begins: list[tuple[int, int]] = []
     begin = drafter._begin
 
-    def recorded(sequence: Any, start: int) -> Any:
-        text = begin(sequence, start)
+    def recorded(tokens: list[int], start: int) -> Any:
+        text = begin(tokens, start)
         begins.append((start, text.processed))
         return text
 
@@ -194,17 +195,19 @@ def test_head_that_fails_ends_drafts_and_no_request(
 
 @ONE_OF_EACH
 def test_head_that_fails_at_the_end_of_a_request_ends_none(
-    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drafter = drafter_of(engine)
+    drafter, texts, messages = drafter_of(engine), living_texts(monkeypatch), list[str]()
+    # A record of the log would refer to the error, and so to the text.
+    monkeypatch.setattr(head_drafter._log, "warning", lambda text, *_: messages.append(text))
     expected = engine.generate("hello", speculation="off", max_tokens=4)
     engine.clear_prompt_cache()
     monkeypatch.setattr(drafter, "_step_size", 1000)
     monkeypatch.setattr(drafter, "_read", lambda *_: 1 / 0)
     found = engine.generate("hello", speculation=ALWAYS, max_tokens=4)
     assert found.token_ids == expected.token_ids
-    assert "not kept" in caplog.text
-    assert not drafter._texts
+    assert "not kept" in messages[0]
+    assert not texts
 
 
 @ONE_OF_EACH
@@ -212,7 +215,7 @@ def test_head_that_fails_at_the_end_of_a_request_ends_none(
 def test_head_forgets_prompts_that_are_not_answered(
     engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
 ) -> None:
-    drafter = drafter_of(engine)
+    texts = living_texts(monkeypatch)
     engine.clear_prompt_cache()
     next_pass, cancelled, passes = Prefill.next_pass, threading.Event(), 0
 
@@ -220,7 +223,7 @@ def test_head_forgets_prompts_that_are_not_answered(
         nonlocal passes
         passes += 1
         if passes == 3:
-            assert drafter._texts
+            assert texts
             if not is_cancelled:
                 raise MemoryError
             cancelled.set()
@@ -232,7 +235,7 @@ def test_head_forgets_prompts_that_are_not_answered(
     error = core_of(engine).scheduler.submit(request).exception()
     assert isinstance(error, MemoryError) is not is_cancelled
     assert passes == 3
-    assert not drafter._texts
+    assert not texts
 
 
 @ONE_OF_EACH
@@ -340,8 +343,8 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
         passes.append(states.shape[1])
         return read(tokens, states, *arguments)
 
-    def length(drafting: Drafting, part: str, *, pending: int) -> int:
-        return model_length(drafting, part, pending=pending) if pays else 0
+    def length(drafting: Drafting, constraint: Any, *, pending: int) -> int:
+        return model_length(drafting, constraint, pending=pending) if pays else 0
 
     monkeypatch.setattr(drafter._head, "read", counted)
     monkeypatch.setattr(drafter, "_step_size", 8)

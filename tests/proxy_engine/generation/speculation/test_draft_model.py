@@ -21,7 +21,7 @@ from exact_conditional import Enumeration
 from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from prefix_model import PrefixModel, ids_of, words_model
-from speculation_checks import PERSON, TOOL
+from speculation_checks import PERSON, TOOL, living_texts
 from tiny_models import make_tiny_model
 
 from proxy_engine import (
@@ -31,7 +31,7 @@ from proxy_engine import (
     SpeculationOptions,
     TokenGenerated,
 )
-from proxy_engine.generation.speculation import model_drafter
+from proxy_engine.generation.speculation import draft_model as draft_model_module
 from proxy_engine.generation.speculation.draft_model import DraftModel
 from state_machines import RegexStateMachine
 
@@ -92,7 +92,7 @@ def test_limit_on_grammar_work_ends_drafts(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(model_drafter, "ADVANCE_STEPS", 500)
+    monkeypatch.setattr(draft_model_module, "ADVANCE_STEPS", 500)
     schema = {**PERSON, "properties": {**PERSON["properties"], "name": {"pattern": "^[a-c]{4,9}$"}}}
     prompts = ["a", "hello you", "12"]
     arguments = {"response_format": schema, "max_tokens": 60}
@@ -237,17 +237,20 @@ def test_drawn_tokens_that_are_not_drafted_are_verified(
 # Caches.
 
 
-def test_finished_and_cancelled_requests_free_their_caches(own_engine: InferenceEngine) -> None:
-    draft_model = draft_model_of(own_engine)
+def test_finished_and_cancelled_requests_free_their_caches(
+    own_engine: InferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = living_texts(monkeypatch)
     own_engine.generate("hello", response_format=PERSON, max_tokens=80, speculation=ALWAYS)
-    assert not draft_model._texts
+    assert not texts
     stream = own_engine.stream("hello you", max_tokens=300, min_tokens=300, speculation=ALWAYS)
     for number, _ in enumerate(event for event in stream if isinstance(event, TokenGenerated)):
         if number == 20:
+            assert len(texts) == 1
             break
     stream.close()
     own_engine.generate("hello", max_tokens=2)
-    assert not draft_model._texts
+    assert not texts
 
 
 def test_prompts_are_cached_for_the_draft_model(tiny_tokenizer: TokenizerWrapper) -> None:
