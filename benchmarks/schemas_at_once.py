@@ -1,6 +1,6 @@
 """Processor time of a server for requests with different schemas, at once and one after another.
 
-``python benchmarks/schemas_at_once.py [--model 2x64] [--requests 16] [--repeats 5]``
+``python benchmarks/schemas_at_once.py [--model 2x64 or DIRECTORY] [--requests 16] [--repeats 5]``
 
 Both ways take turns. A set of requests is sent at once, and an equal set one after the other: with
 schemas that the server has not met, and with the same schemas again. The processor time is that of
@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 from arguments import environment, positive
 from hostile_load_server import Launch, Server, running
-from random_models import Size, save_random_model, size
+from random_models import save_random_model, size
 from records import write_record
 
 __all__ = ["main", "schema"]
@@ -117,7 +117,9 @@ async def measure(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=size, help="LAYERSxWIDTH; default: the embedded model")
+    parser.add_argument(
+        "--model", help="LAYERSxWIDTH, or a directory; default: the embedded model"
+    )
     parser.add_argument("--requests", type=positive, default=16)
     parser.add_argument("--repeats", type=positive, default=5)
     parser.add_argument("--streams", action="store_true", help="event streams")
@@ -145,12 +147,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _model(shape: Size | None) -> Iterator[str | None]:
-    if shape is None:
-        yield None
+def _model(name: str | None) -> Iterator[str | None]:
+    if name is None or Path(name).is_dir():
+        yield name
         return
     with tempfile.TemporaryDirectory() as directory:
-        save_random_model(shape, Path(directory))
+        save_random_model(size(name), Path(directory))
         yield directory
 
 
