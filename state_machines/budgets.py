@@ -76,6 +76,7 @@ class step_budget:
 
     Args:
         limit: Maximum number of steps; by default only the enclosing budget applies.
+        taken: Steps of the limit that were taken before.
         checkpoint: Called about every ``LIMITS.checkpoint_steps`` steps, in the working thread;
             ``None`` keeps the enclosing budget's. Its exceptions leave the block. It must not
             raise :class:`~state_machines.errors.GrammarBudgetError`, which searches catch to
@@ -89,13 +90,18 @@ class step_budget:
     _reserve: int
 
     def __init__(
-        self, limit: int | None = None, *, checkpoint: Callable[[], None] | None = None
+        self,
+        limit: int | None = None,
+        *,
+        taken: int = 0,
+        checkpoint: Callable[[], None] | None = None,
     ) -> None:
         self._limit = UNBOUNDED if limit is None else limit
+        self._taken = taken
         self._checkpoint = checkpoint
 
     def __enter__(self) -> None:
-        available = self._limit
+        available = max(0, self._limit - self._taken)
         self._outer = outer = _BUDGET.get()
         # The countdown to the next checkpoint continues across budgets.
         left = LIMITS.checkpoint_steps

@@ -21,7 +21,7 @@ from .errors import CommandLineError
 from .extract_records import problems
 
 _SECONDS_BETWEEN_LINES = 30
-# They change how answers are computed, and not which ones.
+# Arguments that change the computation of answers, and not the answers.
 _OTHER_ARGUMENTS = ("batch_size", "cache", "draft_model", "num_draft_tokens")
 
 

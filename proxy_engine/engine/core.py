@@ -149,7 +149,7 @@ class EngineCore:
             worker, self.batch, model_name=loaded.name, model_bytes=sum(map(model_bytes, models))
         )
         if not load_options.lazy:
-            # They read the weights. Otherwise the first request does it.
+            # Both read the weights, which the first request does otherwise.
             worker.submit(self.batch.split_output_layer).result()
             worker.submit(self.caches.open_disk).result()
 

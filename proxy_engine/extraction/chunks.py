@@ -1,4 +1,8 @@
-"""Long texts as overlapping pieces, and the answers to them merged by their quotes."""
+"""Long texts as overlapping pieces, and the answers to them merged by their quotes.
+
+An item that two pieces have in common has its quote at the same place in the text, and is kept
+once.
+"""
 
 from __future__ import annotations
 
@@ -108,8 +112,8 @@ class ItemList:
     ) -> GenerationResult[Any]:
         """Merge the answers to the pieces of a text.
 
-        Of the items at one place, those of the first piece that has any are kept. Equal ones of a
-        piece are one.
+        If several pieces have items at a place, the items of the first piece are kept. Equal items
+        of a piece are merged.
 
         Raises:
             OutputValidationError: A validator of the type rejects the merged answer.
@@ -178,7 +182,7 @@ class ItemList:
             usage=total_usage([result.usage for result in results]),
             quotes=quotes,
             cut_short=None if cut is None else replace(cut, pointer=self._pointer),
-            # They describe one output, and this is the answer of several.
+            # Tokens, parts and log-probabilities describe a single output; the answer is merged.
             token_ids=(),
             parts=(),
             logprobs=None,
@@ -322,7 +326,7 @@ class Chunks:
     def _end(self, units: list[_Unit], first: int, done: int) -> int:
         """Return the index behind the last unit of the piece that begins with ``first``.
 
-        It is above ``done``, that of the piece before.
+        It is above ``done``, the end of the piece before.
         """
         end, tokens, paragraph = first, 0, done
         while end < len(units) and (end == first or tokens + units[end].tokens <= self.tokens):

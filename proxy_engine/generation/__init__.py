@@ -19,7 +19,6 @@ from .limits import Deadline as Deadline
 from .limits import MinTokens as MinTokens
 from .limits import PartLimits as PartLimits
 from .limits import RepetitionStop as RepetitionStop
-from .limits import UsableTokens as UsableTokens
 from .limits import end_token_ids as end_token_ids
 from .model_checks import ModelChecks as ModelChecks
 from .prefill import Prefill as Prefill

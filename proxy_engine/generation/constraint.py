@@ -53,6 +53,8 @@ class Constraint:
             tokens left.
         end_token_ids: Tokens that end the text. The first of them is used for a forced end.
         max_tokens: Maximum number of generated tokens.
+        usable: The tokens that unconstrained text may have: bool, shape (vocabulary,). ``None``:
+            all.
         part: The only part of an answer that is no composition.
 
     Attributes:
@@ -64,6 +66,7 @@ class Constraint:
         has_grammar: Whether there is a grammar.
         end_token_ids: Tokens that end the text.
         max_tokens: Maximum number of generated tokens.
+        usable: The tokens that unconstrained text may have.
         generated: Tokens taken so far.
         written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
@@ -76,10 +79,12 @@ class Constraint:
         end_token_ids: tuple[int, ...],
         max_tokens: int,
         *,
+        usable: Mask | None = None,
         part: Part | None = None,
     ) -> None:
         self.end_token_ids = end_token_ids
         self.max_tokens = max_tokens
+        self.usable = usable
         self.generated = 0
         self.written = 0
         self.forced_text = b""
@@ -177,26 +182,16 @@ class Constraint:
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        allowed, generated = None, self.generated + unread
+        allowed, generated = self.usable, self.generated + unread
         for restriction in self.restrictions:
             allowed = restriction.mask(self, allowed, generated)
         return allowed
 
     def accepts(self, token_id: int) -> bool:
-        """Whether the text can still be completed in time after a token that the mask allows."""
-        return self.grammar is None or self.grammar.guard.accepts(token_id)
-
-    def is_usable(self, token_id: int, size: int) -> bool:
-        """Whether unconstrained text may contain a token; grammars check their own.
-
-        Args:
-            token_id: The token.
-            size: Size of the vocabulary.
-        """
-        if self.grammar is not None or not 0 <= token_id < size:
-            return self.grammar is not None
-        allowed = self.mask()
-        return allowed is None or bool(allowed[token_id])
+        """Whether a token may come next, and the text can still be completed in time after it."""
+        if self.grammar is not None:
+            return self.grammar.guard.accepts(token_id)
+        return self.usable is None or bool(self.usable[token_id])
 
     def compute_slow(self) -> None:
         """Compute the mask that was too slow for the model thread, so that :meth:`mask` finds it.

@@ -22,7 +22,7 @@ from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
-from state_machines.grammar.temperatures import same_temperature
+from state_machines.grammar.rule_options import same_temperature
 
 from ..prompt_cache.layers import max_scorable_length
 from ..results.parts import ScoredChoice, ScoredOption

@@ -23,21 +23,6 @@ _DEADLINE_RESERVE = 1.1
 """Factor by which future tokens may take longer than past ones."""
 
 
-class UsableTokens(Restriction):
-    """Excludes ids that are no tokens from unconstrained text.
-
-    Args:
-        usable: The mask of unconstrained text, bool, shape (vocabulary,).
-    """
-
-    def __init__(self, usable: Mask) -> None:
-        self._usable = usable
-
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask:
-        """Return the mask of unconstrained text."""
-        return self._usable
-
-
 class MinTokens(Restriction):
     """Masks end tokens in the first tokens, unless nothing else is allowed.
 

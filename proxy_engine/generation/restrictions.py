@@ -1,9 +1,8 @@
 """Restrictions of a sequence: each masks the next token, takes the tokens, and may end the text.
 
 They are asked in the order of the list, each about the tokens that those before it leave: bounds of
-the tokens left (:class:`Deadline`, :class:`PartLimits`), what is written (:class:`GuardedGrammar`,
-or :class:`UsableTokens` in unconstrained text), and what is left out of it (:class:`MinTokens`,
-:class:`RepetitionStop`, :class:`Script`).
+the tokens left (:class:`Deadline`, :class:`PartLimits`), what is written (:class:`GuardedGrammar`),
+and what is left out of it (:class:`MinTokens`, :class:`RepetitionStop`, :class:`Script`).
 
 Two hold a plan of the next tokens, and this is why the grammar comes before the script:
 

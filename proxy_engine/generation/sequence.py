@@ -18,7 +18,7 @@ from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
 from .sampling import LazyLogprobs, NextToken, Proposal, ReportedLogprobs, masked_logits
-from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
+from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers
 from .speculation.drafting import Drafting
 from .speculation.drafts import Draft
 from .timings import Timings
@@ -81,7 +81,7 @@ class GeneratedSequence(CachedText):
         self,
         prompt_ids: Sequence[int],
         constraint: Constraint,
-        samplers: TokenSamplers,
+        samplers: SequenceSamplers,
         *,
         masks: DeviceMasks,
         choices: FastForward | None = None,
@@ -349,14 +349,8 @@ class GeneratedSequence(CachedText):
     @property
     def random_state(self) -> RandomState:
         """The random keys of the samplers, which can be set back to an earlier state."""
-        return self._own_samplers.random_state
+        return self.samplers.random_state
 
     @random_state.setter
     def random_state(self, state: RandomState) -> None:
-        self._own_samplers.random_state = state
-
-    @property
-    def _own_samplers(self) -> SequenceSamplers:
-        if not isinstance(self.samplers, SequenceSamplers):
-            raise AssertionError("a sequence that is drafted has own samplers")
-        return self.samplers
+        self.samplers.random_state = state

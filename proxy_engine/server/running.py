@@ -23,9 +23,8 @@ from fastapi import Depends, Request
 from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..results.generation import GenerationResult
 from ..transcription.results import Transcript, TranscriptSegment
-from .admission import Admission
+from .admission import Admission, Host, Lease
 from .errors import PartName, shutting_down
-from .host import Host, Lease
 from .metrics import Metrics
 from .models import KnownModel, ModelChoice, ModelRegistry
 from .response_store import ResponseStore

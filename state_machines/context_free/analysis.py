@@ -37,9 +37,8 @@ class Analysis:
     Attributes:
         rules: The reachable rules by name.
         shortest: The length of each rule's shortest text in bytes; ``math.inf`` if there is none.
-        empty_only: Names of the rules that match the empty text alone.
         order: Strongly connected components of the rules, a rule after those it refers to.
-            References to rules that match nothing, or the empty text alone, do not count.
+            References to rules that match nothing do not count.
         left_edges: The rules that are left corners of a rule, other than such ones.
         left_order: The same as ``order``, where only these references count.
         recursive: Names of the rules that refer to themselves, directly or through others.
@@ -56,9 +55,7 @@ class Analysis:
         self._sizes: dict[str, int] = {}
         callees = self._callees(rules, start)
         self.rules = {name: rules[name] for name in callees}
-        callers = _reversed(callees)
-        self.shortest = self._shortest_lengths(callers)
-        self.empty_only = self._empty_only_rules(callers)
+        self.shortest = self._shortest_lengths(_reversed(callees))
         edges = {name: self._productive(names) for name, names in callees.items()}
         self.order = components(edges)
         self.recursive = _in_cycles(self.order, edges)
@@ -95,9 +92,7 @@ class Analysis:
         return {name: callees[name] for name in reachable(start, callees.__getitem__)}
 
     def _productive(self, names: Iterable[str]) -> list[str]:
-        return [
-            name for name in names if self.shortest[name] < math.inf and name not in self.empty_only
-        ]
+        return [name for name in names if self.shortest[name] < math.inf]
 
     def shortest_length(self, expression: Expression) -> float:
         """Return the bytes of an expression's shortest text; ``math.inf`` if there is none."""
@@ -194,33 +189,6 @@ class Analysis:
             for number in bytes_in(terminals):
                 found_behind[number] = found_behind.get(number, 0) | following
         return found_behind
-
-    def _empty_only_rules(self, callers: dict[str, list[str]]) -> set[str]:
-        """Greatest fixed point: assume all nullable rules, then remove those that match more."""
-        empty_only = {name for name in callers if self.shortest[name] == 0}
-        stack = list(empty_only)
-        while stack:
-            name = stack.pop()
-            spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
-            if name in empty_only and self._matches_more(self.rules[name].body, empty_only):
-                empty_only.discard(name)
-                stack.extend(callers[name])
-        return empty_only
-
-    def _matches_more(self, expression: Expression, empty_only: set[str]) -> bool:
-        """Return whether an expression matches a text that is not empty."""
-        if self.shortest_length(expression) == math.inf:
-            return False
-        match expression:
-            case Reference(name=name):
-                return name not in empty_only
-            case String(text=text):
-                return bool(text)
-            case Repeat(max_count=0):
-                return False
-            case Series() | Choice() | Repeat():
-                return any(self._matches_more(child, empty_only) for child in expression.children)
-        return True
 
     def _shortest_lengths(self, callers: dict[str, list[str]]) -> dict[str, float]:
         """Settle the rules in the order of their lengths, as Dijkstra's algorithm does."""

@@ -243,12 +243,10 @@ class GrammarCompiler(ExpressionCompiler):
             raise UnsupportedGrammarError.at(rule.position, what, rule.name)
 
     def _node_before_compilation(self, name: str) -> Node | None:
-        """Return the node of a rule that is trivial or recursive, else ``None``."""
+        """Return the node of a rule that is recursive or has no text, else ``None``."""
         length = self.analysis.shortest[name]
         if length == math.inf:
             return EMPTY
-        if name in self.analysis.empty_only:
-            return EPSILON
         if name in self.analysis.recursive:
             return self._book.node(name, nullable=length == 0, min_length=int(length))
         return None
@@ -271,11 +269,8 @@ class GrammarCompiler(ExpressionCompiler):
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated):
                 return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):
-                return self._expansion(name) if first else self._nodes[name]
+                return self._book.known(name) if first else self._nodes[name]
         return super().compile(expression, first=first)
-
-    def _expansion(self, name: str) -> Node:
-        return EPSILON if name in self.analysis.empty_only else self._book.known(name)
 
     def text(self, expression: Expression) -> Node:
         """Return the language of a bounded expression in code points."""

@@ -10,7 +10,7 @@ from state_machines.errors import UnsatisfiableGrammarError
 from state_machines.grammar.lexicon import Lexicon, TerminalLanguage
 from state_machines.grammar.lexing import before_lexeme
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.rule_options import LimitedRule
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import NamedTokens, Rule
 

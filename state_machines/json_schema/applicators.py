@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Any, TypeVar
 
 from state_machines.budgets import Verdict, spend
+from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
@@ -45,6 +46,9 @@ from state_machines.regex import compile_pattern
 
 FEW_ALTERNATIVES = 8
 """Alternatives up to which every pair is tested for overlap; beyond, tags preselect the pairs."""
+
+MAX_PAIRS = 8192
+"""Pairs of alternatives that are tested for overlap."""
 
 _ANY = object()
 """The tag of all values of a type."""
@@ -391,7 +395,11 @@ def _discriminator(known: Sequence[ValueSet], table: TermTable) -> str | None:
 
 
 def _sharing_a_tag(tags: Sequence[set[_Tag] | None]) -> set[tuple[int, int]]:
-    """Return the pairs of sets with a common tag, and all pairs with a set of unknown tags."""
+    """Return the pairs of sets with a common tag, and all pairs with a set of unknown tags.
+
+    Raises:
+        UnsupportedSchemaError: The pairs are too many. They are counted before they are listed.
+    """
     holders: dict[_Tag, list[int]] = {}
     of_kind: dict[str, list[int]] = {}
     unknown = [index for index, found in enumerate(tags) if found is None]
@@ -400,9 +408,23 @@ def _sharing_a_tag(tags: Sequence[set[_Tag] | None]) -> set[tuple[int, int]]:
             holders.setdefault(tag, []).append(index)
         for kind in {kind for kind, _ in found or ()}:
             of_kind.setdefault(kind, []).append(index)
-    pairs = {(i, j) for i in unknown for j in range(len(tags))}
-    for (kind, value), indices in holders.items():
-        others = of_kind[kind] if value is _ANY else indices
-        spend(len(indices) * len(others) // 16)
-        pairs.update((i, j) for i in indices for j in others)
-    return {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}
+    pairs: set[tuple[int, int]] = set()
+    groups: list[tuple[Sequence[int], Sequence[int]]] = [(unknown, range(len(tags)))]
+    groups += [
+        (indices, of_kind[kind] if value is _ANY else indices)
+        for (kind, value), indices in holders.items()
+    ]
+    for indices, others in groups:
+        # All indices are among the others.
+        count = len(indices) * (2 * len(others) - len(indices) - 1) // 2
+        if count <= MAX_PAIRS:
+            spend(count // 8)
+            pairs.update((min(i, j), max(i, j)) for i in indices for j in others if i != j)
+        if max(count, len(pairs)) > MAX_PAIRS:
+            raise UnsupportedSchemaError(
+                f"more than {MAX_PAIRS:,} pairs of alternatives may overlap",
+                keyword="oneOf",
+                hint="Let a required property have a different constant in each alternative, or "
+                "write anyOf",
+            )
+    return pairs

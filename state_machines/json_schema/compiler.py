@@ -95,7 +95,8 @@ class Compilation:
         options = options or SchemaOptions()
         self.evaluator = SchemaReader(options, QuoteSources(options.sources))
         self.evaluator.json_texts = _json_texts
-        with located_errors(None), step_budget(LIMITS.compile_steps):
+        budget = step_budget(LIMITS.compile_steps)
+        with located_errors(None), budget:
             document = SchemaDocument(schema, options.registry, KEYWORD_NAMES_BY_VOCABULARY)
             self.schema = document.contents
             self.root = document.root
@@ -110,6 +111,7 @@ class Compilation:
                     )
                 values = self.evaluator.evaluated(constants(options.excluding, self.evaluator))
                 self.term = self.evaluator.all_of((self.term, self.evaluator.negation(values)))
+        self._steps_taken = budget.steps_taken
 
     def translator(
         self, syntax: ValueSyntax, property_order: PropertyOrder = "schema"
@@ -124,9 +126,13 @@ class Compilation:
 
     @contextmanager
     def bounded(self, term: Term) -> Iterator[None]:
-        """Apply the step budget of a compilation, and locate errors at the schemas of ``term``."""
+        """Apply the step budget of a compilation, and locate errors at the schemas of ``term``.
+
+        The budget is what the reading of the schema has left.
+        """
+        budget = step_budget(LIMITS.compile_steps, taken=self._steps_taken)
         # The outer block locates a RecursionError that the inner one raises in turn.
-        with located_errors(None), step_budget(LIMITS.compile_steps), located_errors(term):
+        with located_errors(None), budget, located_errors(term):
             yield
 
     def check(self, term: Term, unsatisfiable: str) -> None:

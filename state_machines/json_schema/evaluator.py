@@ -103,6 +103,7 @@ class TermEvaluator(TermTable):
         self._values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
         self._strings: dict[Term, Node] = {TRUE: ANY_TEXT, FALSE: EMPTY}
         self._is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}
+        self._inhabited: dict[ArrayShape | ObjectShape, bool] = {}
         self._is_empty_closed = self._is_empty.copy()
         self._thread = _ThreadState()
 
@@ -219,7 +220,11 @@ class TermEvaluator(TermTable):
 
     def shape_is_inhabited(self, shape: ArrayShape | ObjectShape) -> bool:
         """Return whether some array or object has the shape."""
-        return self._is_inhabited(shape, lambda term: not self.is_empty(term))
+        known = self._inhabited.get(shape)
+        if known is None:
+            known = self._is_inhabited(shape, lambda term: not self.is_empty(term))
+            self._inhabited[shape] = known
+        return known
 
     def _is_inhabited(
         self, shape: ArrayShape | ObjectShape, has_value: Callable[[Term], bool]

@@ -54,6 +54,9 @@ _STRING = frozenset({"string"})
 _ARRAY = frozenset({"array"})
 _OBJECT = frozenset({"object"})
 
+READ_STEPS = 8
+"""Steps charged for the reading of a schema, beside those of its keywords."""
+
 _READ_AS = frozenset({"format", "pattern", "minLength", "maxLength"})
 """The keywords that only describe a string whose language ``x-reader-language`` gives."""
 
@@ -316,6 +319,7 @@ class SchemaReader(TermEvaluator):
 
     def schema_values(self, location: SchemaLocation) -> ValueSet:
         """Return the values that a schema admits."""
+        spend(READ_STEPS)
         result = ANY_VALUE
         for name, value, read in self._keywords(location):
             with located_errors(location, name):

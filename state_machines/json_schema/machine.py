@@ -9,7 +9,7 @@ from typing import Any
 
 from referencing import Registry
 
-from state_machines.errors import InvalidSchemaError, SchemaError, check_choice
+from state_machines.errors import UnsupportedSchemaError, check_choice
 from state_machines.grammar.node import Node
 from state_machines.json_schema.compiler import Compilation, PropertyOrder, Translator
 from state_machines.json_schema.dialects import AdditionalProperties, SchemaOptions
@@ -93,10 +93,8 @@ class JsonSchemaStateMachine(StateMachine):
 
         try:
             compilation, translator, start = compiled(options)
-        except InvalidSchemaError:
-            raise
-        except SchemaError:
-            if additional_properties == "schema":
+        except UnsupportedSchemaError as error:
+            if additional_properties == "schema" or error.keyword != "uniqueItems":
                 raise
             # Closed objects can be too few for an array of different items.
             compilation, translator, start = compiled(

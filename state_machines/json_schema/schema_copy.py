@@ -32,7 +32,7 @@ def interned_copy(schema: Any) -> tuple[Any, str]:
     def intern(members: list[tuple[str, Any]]) -> dict[str, Any]:
         spend(1 + len(members) // MEMBERS_PER_STEP)
         schema = dict(members)
-        return known.setdefault((*schema, *map(_interning_key, schema.values())), schema)
+        return known.setdefault((*schema, *map(interning_key, schema.values())), schema)
 
     try:
         text = json.dumps(schema, allow_nan=False)
@@ -67,7 +67,7 @@ def _type_hint(schema: Any) -> str:
     return f"Pass {source}. The response_format of an engine takes the type itself"
 
 
-def _interning_key(value: Any) -> object:
+def interning_key(value: Any) -> object:
     """Return a key that is equal for equal values with equal member order and number types."""
     kind = type(value)
     if kind is str:
@@ -76,7 +76,7 @@ def _interning_key(value: Any) -> object:
         return id(value), None
     if kind is list:
         spend(len(value) // MEMBERS_PER_STEP)
-        return tuple(map(_interning_key, value))
+        return tuple(map(interning_key, value))
     return kind, value
 
 

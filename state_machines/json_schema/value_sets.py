@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial, reduce
+from itertools import chain
 from operator import and_
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ from state_machines.json_schema.objects.object_shape import (
     ObjectShape,
     union_as_clauses,
 )
+from state_machines.json_schema.schema_copy import interning_key
 from state_machines.json_schema.terms import FALSE, Term, TermTable
 from state_machines.limits import LIMITS
 
@@ -47,6 +49,9 @@ ANY_TEXT = everything(ANY_CODE_POINT)
 
 VALUES_PER_CHARGE = 64
 """Constants between two charges."""
+
+PART_STEPS = 3
+"""Steps charged for an item or a member of a constant."""
 
 CHARACTERS_PER_STEP = 8
 """Characters of a string that are encoded in one step."""
@@ -133,20 +138,27 @@ def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
     Raises:
         UnsupportedSchemaError: The union has too many shapes.
     """
-    sets = list(parts)
+    sets: list[ValueSet] = []
+    arrays: dict[ArrayShape, None] = {}
+    objects: dict[ObjectShape, None] = {}
+    for values in parts:
+        sets.append(values)
+        arrays.update(dict.fromkeys(values.arrays))
+        objects.update(dict.fromkeys(values.objects))
+        _check_count(max(len(arrays), len(objects)))
     return ValueSet(
         any(values.null for values in sets),
         NO_VALUE.booleans.union(*(values.booleans for values in sets)),
         NumberSet.union(values.numbers for values in sets),
         union(values.strings for values in sets),
-        _united(shape for values in sets for shape in values.arrays),
-        _united(shape for values in sets for shape in values.objects),
+        _simplified(arrays),
+        _simplified(objects),
     )
 
 
-def _united(shapes: Iterable[_Shape]) -> tuple[_Shape, ...]:
-    distinct = tuple(dict.fromkeys(shapes))
-    _check_count(len(distinct))
+def _simplified(shapes: Iterable[_Shape]) -> tuple[_Shape, ...]:
+    """Return different shapes; an unconstrained shape alone, since it contains the others."""
+    distinct = tuple(shapes)
     return next(((shape,) for shape in distinct if shape.is_unconstrained), distinct)
 
 
@@ -230,7 +242,7 @@ def _products(
             if not shape.is_contradictory:
                 shapes[shape] = None
                 _check_count(len(shapes))
-    return next(((shape,) for shape in shapes if shape.is_unconstrained), tuple(shapes))
+    return _simplified(shapes)
 
 
 def _check_count(count: int) -> None:
@@ -268,10 +280,14 @@ def is_json_value(value: Any) -> bool:
 
 
 def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
-    """Return the set of some JSON values, by JSON equality: ``1`` and ``1.0`` are equal."""
+    """Return the set of some JSON values, by JSON equality: ``1`` and ``1.0`` are equal.
+
+    Raises:
+        UnsupportedSchemaError: There are too many different arrays or objects. No others are read.
+    """
     strings: list[str] = []
     numbers: list[Fraction] = []
-    others: list[ValueSet] = []
+    others: dict[object, Any] = {}
     for count, value in enumerate(values):
         if not count % VALUES_PER_CHARGE:
             spend(VALUES_PER_CHARGE)
@@ -281,8 +297,9 @@ def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
         elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             numbers.append(exact(value))
         else:
-            others.append(constant(value, table))
-    return disjoin((ValueSet(strings=word_language(strings), numbers=points(numbers)), *others))
+            others.setdefault(interning_key(value), value)
+    scalars = ValueSet(strings=word_language(strings), numbers=points(numbers))
+    return disjoin(chain((scalars,), (constant(value, table) for value in others.values())))
 
 
 def constant(value: Any, table: TermTable) -> ValueSet:
@@ -332,4 +349,5 @@ def without_scalars(values: ValueSet, excluded: Iterable[Any]) -> ValueSet:
 
 
 def _term(value: Any, table: TermTable) -> Term:
+    spend(PART_STEPS)
     return table.evaluated(constant(value, table))

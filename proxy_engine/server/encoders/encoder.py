@@ -67,7 +67,7 @@ class Answer:
 
     Attributes:
         logprobs: The log-probabilities of the tokens of its content.
-        sent_logprobs: The number of those that earlier chunks have.
+        sent_logprobs: How many of them earlier chunks have.
         reasoning_tokens: The number of tokens of its reasoning.
         result: Its result, once it is finished.
     """

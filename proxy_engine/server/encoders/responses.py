@@ -81,7 +81,7 @@ class ResponsesEncoder(BlocksEncoder):
         return self._response
 
     def _token(self, index: int, token: Fields) -> bytes:
-        # Not one of OpenAI's types; clients skip unknown ones.
+        # The type is not OpenAI's; clients skip unknown types.
         return self._event("proxy_engine.token", token=token)
 
     def _text_block(self, is_reasoning: bool) -> Fields:

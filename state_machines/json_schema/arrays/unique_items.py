@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import branch
+from state_machines.grammar.shortest import shortest_text
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.text_languages import count_words
 from state_machines.json_schema.arrays.array_shape import ArrayShape
 from state_machines.json_schema.evaluator import TermEvaluator
 from state_machines.json_schema.objects.clause_solver import find_members
 from state_machines.json_schema.objects.names import listed_names, name_cells
-from state_machines.json_schema.objects.object_shape import ObjectShape
+from state_machines.json_schema.objects.object_shape import NO_OTHER_NAMES, ObjectShape
 from state_machines.json_schema.terms import Term
 from state_machines.json_schema.value_sets import ValueSet
 
@@ -97,7 +98,8 @@ class Cardinality:
     A bound counts values of finite depth, so a term with a bound above 0 is inhabited. It is
     computed in rounds: where a term contains itself, a round takes the bound of the round before,
     which is 0 in the first. Values that several shapes of arrays or objects share are
-    counted once, so only the shape with the most values is counted.
+    counted once: of shapes with one value the different values are counted, and of the others only
+    the shape with the most values.
     """
 
     def __init__(self, evaluator: TermEvaluator) -> None:
@@ -106,6 +108,8 @@ class Cardinality:
         self._running: set[Term] = set()
         self._recursive: dict[Term, int] = {}
         """The recursive terms, with their bounds of the round before."""
+        self._constants: dict[Term, Hashable | None] = {}
+        """The only value of each term; ``None`` for terms that may have several or none."""
 
     def count(self, term: Term, limit: int) -> int:
         """Return a lower bound on the number of values of a term, at most ``limit``."""
@@ -139,12 +143,60 @@ class Cardinality:
         values = self._evaluator.values(term)
         total = count_scalars(values, limit)
         for shapes in (values.arrays, values.objects):
-            most = 0
+            most, constants = 0, set[Hashable]()
             for shape in shapes:
-                if total + most < limit:
+                if total + max(most, len(constants)) >= limit:
+                    break
+                only = self._only_container(shape)
+                if only is None:
                     most = max(most, self._count_shape(shape, limit))
-            total += most
+                else:
+                    constants.add(only)
+            total += max(most, len(constants))
         return min(total, limit)
+
+    def _only_value(self, term: Term) -> Hashable | None:
+        """Return the only value of a term, in a form that is equal for equal JSON values.
+
+        Returns:
+            ``None`` if the term may have no value or several.
+        """
+        if term not in self._constants:
+            self._constants[term] = None  # A term that contains itself is no constant.
+            self._constants[term] = self._find_only_value(self._evaluator.values(term))
+        return self._constants[term]
+
+    def _find_only_value(self, values: ValueSet) -> Hashable | None:
+        spend()
+        shapes: tuple[ArrayShape | ObjectShape, ...] = (*values.arrays, *values.objects)
+        scalars = count_scalars(values, 2)
+        if scalars + len(shapes) != 1:
+            return None
+        if shapes:
+            return self._only_container(shapes[0])
+        if values.strings.is_empty:
+            return "scalar", values.null, values.booleans, values.numbers
+        return "string", shortest_text(values.strings)
+
+    def _only_container(self, shape: ArrayShape | ObjectShape) -> Hashable | None:
+        """Return the only array or object of a shape, in the same form."""
+        parts: Iterable[tuple[Hashable, Term]]
+        if isinstance(shape, ArrayShape):
+            parts, width = enumerate(shape.prefix), len(shape.prefix)
+            is_open = shape.unique or bool(shape.counted)
+            is_single = not is_open and shape.min_items == width == shape.max_items
+        else:
+            parts, width = shape.properties.items(), len(shape.properties)
+            is_closed = NO_OTHER_NAMES[0] in shape.name_rules and not shape.clauses
+            is_single = is_closed and shape.properties.keys() == set(shape.required)
+            is_single = is_single and shape.min_members <= width and not shape.is_contradictory
+        members = []
+        for place, term in parts if is_single else ():
+            only = self._only_value(term)
+            if only is None:
+                return None
+            members.append((place, only))
+        return (type(shape), frozenset(members)) if is_single else None
 
     def _count_shape(self, shape: ArrayShape | ObjectShape, limit: int) -> int:
         if shape.is_contradictory:

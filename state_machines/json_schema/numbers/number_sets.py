@@ -12,7 +12,7 @@ from fractions import Fraction
 from state_machines.budgets import spend
 from state_machines.json_schema.numbers.intervals import LARGEST, Interval
 
-INTERSECTION_STEPS = 3
+INTERSECTION_STEPS = 6
 """Steps charged for the intersection of two intervals."""
 
 POINTS_PER_STEP = 2

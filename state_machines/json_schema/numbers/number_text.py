@@ -50,6 +50,9 @@ _NON_ZERO = symbols(code_points("1", "9"))
 _ZEROS_AFTER = optional(concatenation(symbols(code_points(".")), symbols(code_points("0")), ZEROS))
 _POINT_ZERO = optional(concatenation(symbols(code_points(".")), symbols(code_points("0"))))
 
+INTERVAL_STEPS = 32
+"""Steps charged for the spellings of an interval."""
+
 _LANGUAGES: WeakValueLruCache[Hashable, Node] = WeakValueLruCache(LIMITS.held_languages)
 
 
@@ -80,6 +83,7 @@ def _interval_language(
     has_exponents = step is None and not interval.excluded_steps
 
     def make() -> Node:
+        spend(INTERVAL_STEPS)
         tail = "none" if plain_integers and step is not None and step.denominator == 1 else ""
         language = _signed(interval, lambda positive: magnitudes(positive, tail))
         return union((language, _signed(interval, _powers))) if has_exponents else language

@@ -22,6 +22,9 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import contains_word, without_words
 from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
 
+NAMES_PER_STEP = 32
+"""Names of a shape that are copied in one step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Absent:
@@ -88,6 +91,7 @@ class ObjectShape:
     order: tuple[str, ...] = ()
     lists_names: bool = False
     limits_others: bool = False
+    _hash: int | None = field(default=None, init=False, repr=False)
 
     def _key(self) -> tuple[object, ...]:
         listed, clauses = frozenset(self.properties.items()), frozenset(self.clauses)
@@ -95,10 +99,16 @@ class ObjectShape:
         return (listed, self.order, self.name_rules, self.required, clauses, others)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return isinstance(other, ObjectShape) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        known = self._hash
+        if known is None:
+            known = hash(self._key())
+            object.__setattr__(self, "_hash", known)
+        return known
 
     @property
     def is_unconstrained(self) -> bool:
@@ -138,6 +148,8 @@ class ObjectShape:
 
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
         """Return the intersection of both sets."""
+        for shape in (self, other):
+            spend((len(shape.required) + len(shape.order)) // NAMES_PER_STEP)
         bounds = [bound for bound in (self.max_members, other.max_members) if bound is not None]
         both = ObjectShape(
             properties=self._conjoined_properties(other, table),
@@ -186,6 +198,7 @@ class ObjectShape:
             return self.properties
         if not self.properties and not self.name_rules:
             return other.properties
+        spend(len(self.properties) // NAMES_PER_STEP)
         joined = dict(self.properties)
         changed: Iterable[str] = other.properties
         if other.name_rules:

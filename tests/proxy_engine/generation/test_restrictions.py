@@ -18,7 +18,6 @@ from proxy_engine.generation import (
     RepetitionStop,
     Restriction,
     Script,
-    UsableTokens,
 )
 from proxy_engine.generation import restrictions as restrictions_module
 from proxy_engine.generation.restrictions import SlowMaskError
@@ -167,11 +166,10 @@ def test_slow_mask_is_computed_elsewhere_and_else_the_plan_is_followed(
 def test_ids_that_are_no_tokens_are_left_out() -> None:
     usable = np.ones(VOCABULARY.size, np.bool_)
     usable[3] = False
-    text = text_of(UsableTokens(usable))
+    text = Constraint([], (END,), 9, usable=usable)
     assert text.mask() is usable
-    assert not text.is_usable(3, VOCABULARY.size)
-    assert not text.is_usable(VOCABULARY.size, VOCABULARY.size)
-    assert text.is_usable(4, VOCABULARY.size)
+    assert not text.accepts(3)
+    assert text.accepts(4)
 
 
 def test_end_tokens_are_masked_before_the_minimum() -> None:

@@ -151,6 +151,47 @@ def test_unique_items_need_enough_values(items: Any, values: int | None, written
         assert caught.value.pointer == "/uniqueItems"
 
 
+LONG = ["a" * 600, "b" * 600]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        LONG,
+        [[LONG[0]], [LONG[1]]],
+        [{"k": LONG[0]}, {"k": LONG[1]}],
+        [{LONG[0]: 1}, {LONG[1]: 1}],
+        [[{"k": LONG}], [{"k": [*LONG, 1]}]],
+        [dict.fromkeys(map(str, range(200)), 0), dict.fromkeys(map(str, range(200)), 1)],
+        [{"a": index} for index in range(80)],
+        [[[index], {}] for index in range(80)],
+    ],
+    ids=range(8),
+)
+def test_different_constants_are_different_items(values: list[Any]) -> None:
+    unique = {"type": "array", "uniqueItems": True, "minItems": len(values)}
+    machine = JsonSchemaStateMachine({**unique, "items": {"enum": values}})
+    assert machine.matches(json.dumps(values[::-1]))
+    assert not machine.matches(json.dumps([*values[1:], values[1]]))
+    for items in ({"enum": values}, {"anyOf": [{"const": value} for value in values]}):
+        JsonSchemaStateMachine({**unique, "items": items})
+        with pytest.raises(UnsupportedSchemaError, match="fewer than"):
+            JsonSchemaStateMachine({**unique, "minItems": len(values) + 1, "items": items})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{"a": [1]}, {"a": [1.0]}],
+        [{"a": 1, "b": [{"c": 1, "d": 2}]}, {"b": [{"d": 2, "c": 1}], "a": 1}],
+    ],
+)
+def test_equal_constants_are_one_item(values: list[Any]) -> None:
+    schema = {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"enum": values}}
+    with pytest.raises(UnsupportedSchemaError, match="fewer than 2"):
+        JsonSchemaStateMachine(schema)
+
+
 @pytest.mark.parametrize(
     ("contains", "admitted", "refused"),
     [

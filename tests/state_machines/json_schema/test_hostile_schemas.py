@@ -20,6 +20,7 @@ from patched_limits import patch_limits
 from small_vocabulary import small_vocabulary
 
 from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError
+from state_machines.budgets import step_budget
 
 SUPPORT = Path(__file__).parents[2] / "support"
 SECONDS = 300
@@ -331,3 +332,76 @@ def test_reading_a_large_schema_is_within_the_budget(monkeypatch: pytest.MonkeyP
     for keyword in ("const", "enum"):
         with pytest.raises(UnsupportedSchemaError, match="steps"):
             JsonSchemaStateMachine({keyword: list(range(40_000))})
+
+
+def steps_until_refused(schema: Any, what: str, **options: Any) -> int:
+    """Return the steps after which a schema is refused with a message."""
+    budget = step_budget()
+    with budget, pytest.raises(UnsupportedSchemaError, match=what):
+        JsonSchemaStateMachine(schema, **options)
+    return budget.steps_taken
+
+
+ENUMERATED: dict[str, Callable[[list[Any]], Any]] = {
+    "enum": lambda values: {"enum": values},
+    "not": lambda values: {"not": {"enum": values}},
+    "oneOf": lambda values: {"oneOf": [{"enum": values}, {"type": "null"}]},
+    "propertyNames": lambda values: {"propertyNames": {"enum": values}},
+}
+
+
+@pytest.mark.parametrize("place", ENUMERATED)
+@pytest.mark.parametrize("value", [{"a": 1}, [1], [{"a": [1]}]], ids=str)
+def test_constants_are_counted_before_they_are_read(place: str, value: Any) -> None:
+    text = json.dumps(value)
+    steps = []
+    for count in (2_000, 100_000):
+        values = [json.loads(text.replace("1", str(index))) for index in range(count)]
+        steps.append(steps_until_refused(ENUMERATED[place](values), "1,024 alternatives"))
+    # Most of these copy the schema.
+    assert steps[1] - steps[0] < 3 * 98_000
+
+
+def test_equal_constants_are_counted_once() -> None:
+    JsonSchemaStateMachine({"enum": [{"a": [1]}, [], None, True] * 20_000})
+
+
+@pytest.mark.parametrize("count", [200, 2_000])
+@pytest.mark.parametrize(
+    "alternative",
+    [
+        lambda i: {"type": "object", "properties": {f"p{i}": {"type": "integer"}}},
+        lambda i: {"type": "string", "pattern": f"x{i}"},
+        lambda i: {"type": "array", "minItems": i},
+    ],
+)
+def test_overlapping_alternatives_are_counted_before_they_are_compared(
+    alternative: Callable[[int], Any], count: int
+) -> None:
+    schema = {"oneOf": [alternative(index) for index in range(count)]}
+    assert steps_until_refused(schema, "8,192 pairs of alternatives") < 100 * count
+
+
+def test_alternatives_with_a_tag_are_not_compared() -> None:
+    alternatives = [
+        {"properties": {"kind": {"const": f"k{index}"}}, "required": ["kind"], "type": "object"}
+        for index in range(1_000)
+    ]
+    machine = JsonSchemaStateMachine({"oneOf": alternatives})
+    assert machine.matches('{"kind": "k999"}')
+
+
+@pytest.mark.parametrize("options", [{}, {"additional_properties": "closed"}])
+def test_refused_schema_is_read_once(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading, and the checks of what was read, share one budget."""
+    patch_limits(monkeypatch, compile_steps=20_000)
+    names = [f"p{index}" for index in range(20)]
+    constants = {name: {"enum": [{name: value} for value in range(200)]} for name in names}
+    assert steps_until_refused({"properties": constants}, "20,000 steps", **options) < 21_000
+
+
+def test_names_that_a_conjunction_copies_are_charged() -> None:
+    parts = [{"required": [f"p{index}"]} for index in range(10_000)]
+    steps_until_refused({"allOf": parts}, "400,000 steps")

@@ -28,8 +28,15 @@ from state_machines.budgets import spend
 from state_machines.errors import GrammarError, GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.tokens import MAX_TOKEN_ID
 from state_machines.limits import LIMITS
-from state_machines.syntax_tree import Choice, Expression, NamedTokens, Repeat, SourcePosition
-from state_machines.text_reader import HEXADECIMAL_ESCAPES, REPETITION_MARKS
+from state_machines.syntax_tree import (
+    HEXADECIMAL_ESCAPES,
+    REPETITION_MARKS,
+    Choice,
+    Expression,
+    NamedTokens,
+    Repeat,
+    SourcePosition,
+)
 
 SPACE_PER_STEP = 64
 """Characters of white space and comments that one step skips."""

@@ -5,7 +5,7 @@ r"""Parse GBNF, the notation of llama.cpp. vLLM and XGrammar read the same but f
 
 A rule ends where the next name with ``::=`` after it begins, wherever lines end. An alternative may
 be empty. An escape of a character that is neither a letter nor a digit stands for the character.
-Tokens by name or number are written as :mod:`~state_machines.context_free.notations.source` says.
+Tokens by name or number are written as :mod:`~state_machines.context_free.source` says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from state_machines.budgets import spend
-from state_machines.context_free.notations.source import (
+from state_machines.context_free.source import (
     Notation,
     Operator,
     Source,
@@ -30,6 +30,9 @@ from state_machines.errors import GrammarError
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
 from state_machines.limits import LIMITS
 from state_machines.syntax_tree import (
+    CLASS_MEMBERS_PER_STEP,
+    HEXADECIMAL_ESCAPES,
+    REPETITION_MARKS,
     Characters,
     Expression,
     Grammar,
@@ -37,11 +40,6 @@ from state_machines.syntax_tree import (
     Rule,
     Series,
     String,
-)
-from state_machines.text_reader import (
-    CLASS_MEMBERS_PER_STEP,
-    HEXADECIMAL_ESCAPES,
-    REPETITION_MARKS,
 )
 
 _CONTROLS = {"0": 0, "a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27}

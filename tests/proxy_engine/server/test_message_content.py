@@ -14,7 +14,7 @@ from vision_models import AUDIO_ARCHITECTURES, vision_checkpoint
 
 from proxy_engine import InferenceEngine, MediaOptions
 from proxy_engine.conversation.messages import RawPrompt
-from proxy_engine.server.media_parts import prompt_characters, without_media
+from proxy_engine.server.message_content import prompt_characters, without_media
 
 DATA = "A" * 5000
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from state_machines.context_free.compiler import ExpressionCompiler
-from state_machines.context_free.notations.lark.syntax import (
+from state_machines.context_free.lark.syntax import (
     AndExpression,
     Definitions,
     Inline,

@@ -1,6 +1,6 @@
 """Read the text of a Lark grammar to its definitions.
 
-All functions read one construct, as :mod:`~state_machines.context_free.notations.source` says. The
+All functions read one construct, as :mod:`~state_machines.context_free.source` says. The
 readers of definitions and directives add to the definitions, and return the position alone.
 """
 
@@ -10,15 +10,15 @@ import re
 from typing import Any
 
 from state_machines.budgets import spend
-from state_machines.context_free.notations.lark.items import (
+from state_machines.context_free.lark.items import (
     SPACE,
     item,
     json_object,
     string_character,
 )
-from state_machines.context_free.notations.lark.syntax import AndExpression, Definitions, Inline
-from state_machines.context_free.notations.lark.terminals import COMMON_TERMINALS
-from state_machines.context_free.notations.source import (
+from state_machines.context_free.lark.syntax import AndExpression, Definitions, Inline
+from state_machines.context_free.lark.terminals import COMMON_TERMINALS
+from state_machines.context_free.source import (
     Notation,
     Operator,
     Source,
@@ -32,6 +32,7 @@ from state_machines.errors import GrammarError
 from state_machines.limits import LIMITS
 from state_machines.regex import rust_lexemes
 from state_machines.syntax_tree import (
+    REPETITION_MARKS,
     Expression,
     Reference,
     Repeat,
@@ -40,7 +41,6 @@ from state_machines.syntax_tree import (
     Series,
     String,
 )
-from state_machines.text_reader import REPETITION_MARKS
 
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = 1e-5, 100
 """The range of temperatures above 0, as samplers have it."""

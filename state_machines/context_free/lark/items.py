@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from state_machines.budgets import spend
-from state_machines.context_free.notations.lark.syntax import Inline, NotExpression
-from state_machines.context_free.notations.source import (
+from state_machines.context_free.lark.syntax import Inline, NotExpression
+from state_machines.context_free.source import (
     Source,
     group,
     hexadecimal,
@@ -33,8 +33,15 @@ from state_machines.grammar.symbols import MAX_CODE_POINT, code_points
 from state_machines.json_schema.machine import JsonSchemaStateMachine
 from state_machines.regex import rust_lexemes
 from state_machines.regex.unicode_classes import case_closure
-from state_machines.syntax_tree import Characters, Expression, Reference, Repeat, Series, String
-from state_machines.text_reader import HEXADECIMAL_ESCAPES
+from state_machines.syntax_tree import (
+    HEXADECIMAL_ESCAPES,
+    Characters,
+    Expression,
+    Reference,
+    Repeat,
+    Series,
+    String,
+)
 
 SPACE = re.compile(r"(?:\s++|(?://|#)[^\n]*+)*+")
 """White space, comments and the ends of lines."""

@@ -10,16 +10,16 @@ A definition ends with its line, unless the next one begins with ``|``. Terminal
 into which a text is divided, by longest match; a string or an expression in a rule is a terminal
 without a name.
 
-Reading order: :mod:`~state_machines.context_free.notations.lark.syntax` (the tree),
+Reading order: :mod:`~state_machines.context_free.lark.syntax` (the tree),
 ``items`` and ``reader`` (text to definitions), ``terminals`` (their languages), ``lowering``
 (definitions to a :class:`~state_machines.context_free.lexical.LexicalGrammar`).
 """
 
 from __future__ import annotations
 
+from state_machines.context_free.lark.lowering import lower
+from state_machines.context_free.lark.reader import read
 from state_machines.context_free.lexical import LexicalGrammar
-from state_machines.context_free.notations.lark.lowering import lower
-from state_machines.context_free.notations.lark.reader import read
 
 __all__ = ["parse"]
 

@@ -1,21 +1,24 @@
-"""Languages whose texts take a limited number of tokens.
+"""What the options ``max_tokens`` and ``temperature`` of rules mean for a state.
 
 How many tokens a text takes depends on how it was generated, so a state counts them. Of
 ``/[a-z]+/`` in at most 2 tokens, the state after the bytes ``ab`` is ``/[a-z]*/`` in at most 2
 tokens, the present one included. At the end of the token, :func:`count_token` makes it
 ``/[a-z]*/`` in at most 1. A token that begins before the text, or ends after it, counts as well.
-
 Where the limit is reached, the text must be complete. A token is allowed only if the rest of the
 text can be written in the tokens that are left, which depends on the vocabulary.
+
+A terminal has the temperature of its rule. A state keeps no derivation, but its nodes are those of
+the terminals that may continue. The temperature is known where all of them have the same one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from state_machines.budgets import Verdict
+from state_machines.budgets import Verdict, spend
 from state_machines.grammar.composition import Concatenation, Union, concatenation, union
+from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.lexer import LexerState, lexer_state
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import (
@@ -154,3 +157,65 @@ def _limited(body: Node, max_tokens: int, *, in_token: bool) -> Node:
         ("TokenLimited", id(body), max_tokens, in_token),
         lambda: TokenLimited(body, max_tokens, in_token),
     )
+
+
+# Temperatures
+
+
+def temperature_of(state: Node) -> float | None:
+    """Return the temperature of the lexeme that is being written, or that comes next.
+
+    A lexeme that is complete and can be continued is still being written. Where one is complete and
+    cannot, or is ignored, the next one counts.
+
+    Returns:
+        ``None`` if no lexeme has a temperature, or if there are several different ones.
+    """
+    found: set[float | None] = set()
+    seen = {state}
+    stack = [state]
+    while stack and len(found) < 2:
+        spend()
+        node = stack.pop()
+        behind: tuple[Node, ...] = ()
+        match node:
+            case Concatenation(head=head, tail=tail):
+                behind = (head if head.first_bytes else tail,)
+            case Union(members=members):
+                behind = tuple(member for member in members if member.first_bytes)
+            case Lexed():
+                own = set(_temperatures(node))
+                found |= own
+                if node.is_start:
+                    behind = tuple(language for language, _ in node.nested)
+                elif not own:
+                    behind = tuple(after for after in node.after_lexeme if after.first_bytes)
+            case Lazy():
+                behind = (node.expansion,)
+            case _:
+                found.add(None)
+        for each in behind:
+            if each not in seen:
+                seen.add(each)
+                stack.append(each)
+    return found.pop() if len(found) == 1 else None
+
+
+def same_temperature(state: Node, text: bytes) -> bool:
+    """Whether all bytes of a text that begins a word of a state have one temperature."""
+    first = temperature_of(state)
+    for byte in text[:-1]:
+        state = state.derivative(byte)
+        if temperature_of(state) != first:
+            return False
+    return True
+
+
+def _temperatures(state: Lexed) -> Iterator[float | None]:
+    """Yield the temperatures of the terminals that the lexeme may be of."""
+    items = state.lexer.items if isinstance(state.lexer, LexerState) else ()
+    terminals = state.lexicon.terminals
+    only_ignored = state.lexicon.ignored & ~state.parser.first_bytes
+    for bit, residual in items:
+        if residual.first_bytes and not bit & only_ignored:
+            yield terminals[bit.bit_length() - 1].temperature
