@@ -14,18 +14,16 @@ from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
-from .device_masks import Mask
-from .fast_forward import must_end
-from .limits import MinTokens
+from .fast_forward import Script, must_end
 from .restrictions import (
     ADVANCE_STEPS,
     GuardedGrammar,
     Limit,
+    MinTokens,
     Restriction,
-    Script,
     plain_form,
 )
-from .tokens import TextEnd
+from .sampling import Mask, TextEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,23 @@ from ..errors import InvalidOptionError
 from ..results.parts import ScoredChoice
 from .batch_rows import CachedText
 from .constraint import Constraint
-from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
-from .sampling import LazyLogprobs, NextToken, Proposal, ReportedLogprobs, masked_logits
+from .sampling import (
+    DeviceMask,
+    DeviceMasks,
+    LazyLogprobs,
+    NextToken,
+    Proposal,
+    ReportedLogprobs,
+    TextEnd,
+    Token,
+    masked_logits,
+)
 from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers
 from .speculation.drafting import Drafting
 from .speculation.drafts import Draft
 from .timings import Timings
-from .tokens import TextEnd, Token
 
 
 class Status(Enum):
@@ -306,7 +314,7 @@ class GeneratedSequence(CachedText):
     def advance_forced(self) -> list[Token]:
         """Take the tokens that need no sampling: forced text, and a forced end."""
         taken: list[Token] = []
-        if self.finished:
+        if self.status is Status.DONE:
             return taken
         for token_id in self.constraint.forced_tokens(self.tokens):
             part = self.constraint.part

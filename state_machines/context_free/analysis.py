@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError
@@ -48,14 +48,12 @@ class Analysis:
         GrammarSyntaxError: A rule is referred to and not defined.
     """
 
-    def __init__(
-        self, rules: dict[str, Rule], start: str, empty_terminals: Set[int] = frozenset()
-    ) -> None:
-        self._empty_terminals = empty_terminals
+    def __init__(self, rules: dict[str, Rule], start: str) -> None:
         self._sizes: dict[str, int] = {}
         callees = self._callees(rules, start)
         self.rules = {name: rules[name] for name in callees}
-        self.shortest = self._shortest_lengths(_reversed(callees))
+        self.shortest: dict[str, float] = dict.fromkeys(callees, math.inf)
+        self._find_shortest(callees)
         edges = {name: self._productive(names) for name, names in callees.items()}
         self.order = components(edges)
         self.recursive = _in_cycles(self.order, edges)
@@ -96,7 +94,22 @@ class Analysis:
 
     def shortest_length(self, expression: Expression) -> float:
         """Return the bytes of an expression's shortest text; ``math.inf`` if there is none."""
-        return _shortest_length(expression, self.shortest, self._empty_terminals)
+        match expression:
+            case Terminal() | NamedTokens():
+                return 1
+            case String(text=text):
+                return len(text.encode())
+            case Characters(members=members):
+                return len(chr(members.ranges[0][0]).encode()) if members else math.inf
+            case Reference(name=name):
+                return self.shortest[name]
+            case Series(parts=parts):
+                return sum(map(self.shortest_length, parts))
+            case Choice(branches=branches):
+                return min(map(self.shortest_length, branches))
+            case Repeat(body=body, min_count=min_count):
+                return min_count * self.shortest_length(body) if min_count else 0
+        raise AssertionError(f"{expression!r} is not an expression of a grammar")
 
     def nullable(self, expression: Expression) -> bool:
         """Return whether an expression matches the empty text."""
@@ -143,8 +156,6 @@ class Analysis:
             """
             match expression:
                 case Terminal(number=number):
-                    if number in self._empty_terminals:
-                        return False, 0, 0
                     behind.setdefault(1 << number, 0)
                     return False, 1 << number, 1 << number
                 case Reference(name=name):
@@ -190,56 +201,25 @@ class Analysis:
                 found_behind[number] = found_behind.get(number, 0) | following
         return found_behind
 
-    def _shortest_lengths(self, callers: dict[str, list[str]]) -> dict[str, float]:
+    def _find_shortest(self, callees: dict[str, list[str]]) -> None:
         """Settle the rules in the order of their lengths, as Dijkstra's algorithm does."""
-        settled = dict.fromkeys(callers, math.inf)
+        callers: dict[str, list[str]] = {name: [] for name in callees}
+        for name, targets in callees.items():
+            for target in targets:
+                callers[target].append(name)
 
         def edges(visit: Visit[str, None]) -> Iterator[Edge[str, None]]:
             for caller in callers[visit.state] if visit.state else self.rules:
-                if settled[caller] == math.inf:
+                if self.shortest[caller] == math.inf:
                     spend(1 + self._sizes[caller] // EXPRESSIONS_PER_STEP)
-                    length = _shortest_length(
-                        self.rules[caller].body, settled, self._empty_terminals
-                    )
+                    length = self.shortest_length(self.rules[caller].body)
                     if length < math.inf:
                         yield caller, None, int(length) - visit.cost
 
         # The start is no rule; its edges lead to the rules whose length depends on no other.
         for visit in best_first("", edges, lambda _: 0):
             if visit.state:
-                settled[visit.state] = visit.cost
-        return settled
-
-
-def _reversed(edges: dict[str, list[str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {name: [] for name in edges}
-    for name, targets in edges.items():
-        for target in targets:
-            found[target].append(name)
-    return found
-
-
-def _shortest_length(
-    expression: Expression, known: dict[str, float], empty_terminals: Set[int]
-) -> float:
-    match expression:
-        case Terminal(number=number):
-            return math.inf if number in empty_terminals else 1
-        case String(text=text):
-            return len(text.encode())
-        case Characters(members=members):
-            return len(chr(members.ranges[0][0]).encode()) if members else math.inf
-        case NamedTokens():
-            return 1
-        case Reference(name=name):
-            return known[name]
-        case Series(parts=parts):
-            return sum(_shortest_length(part, known, empty_terminals) for part in parts)
-        case Choice(branches=branches):
-            return min(_shortest_length(branch, known, empty_terminals) for branch in branches)
-        case Repeat(body=body, min_count=min_count):
-            return min_count * _shortest_length(body, known, empty_terminals) if min_count else 0
-    raise AssertionError(f"{expression!r} is not an expression of a grammar")
+                self.shortest[visit.state] = visit.cost
 
 
 def _in_cycles(order: list[list[str]], edges: dict[str, list[str]]) -> set[str]:

@@ -7,12 +7,14 @@ follows the lexemes. Of several derivations, the one that is found first counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from state_machines.budgets import spend
+from state_machines.context_free.analysis import Analysis
 from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage
 from state_machines.errors import InvalidArgumentError
 from state_machines.grammar.lexer import LexerState, lexer_state, terminals_in
@@ -149,6 +151,7 @@ class _Parser:
         self._grammar = grammar
         self._start = grammar.rules[start]
         self._text = text
+        self._analysis = Analysis(grammar.rules, start)
         self._ignored = sum(1 << number for number in grammar.ignored)
         self._lazy = sum(1 << n for n, each in enumerate(grammar.terminals) if each.is_lazy)
         nested = (n for n, each in enumerate(grammar.terminals) if each.is_nested)
@@ -203,6 +206,8 @@ class _Parser:
                 self._complete(position, place, item)
                 continue
             expression, rest = item.rest
+            if self._analysis.shortest_length(expression) == math.inf:
+                continue
             rests: list[_Rest | None] = []
             match expression:
                 case Terminal():

@@ -52,13 +52,8 @@ def lexical_machine(grammar: LexicalGrammar, start: str) -> StateMachine:
     Raises:
         GrammarError: No text matches, or a limit is exceeded.
     """
-    empty = frozenset(
-        number
-        for number, terminal in enumerate(grammar.terminals)
-        if terminal.language is EMPTY or (terminal.language.boolean and terminal.language.is_empty)
-    )
-    book = RuleBook(lambda book: GrammarCompiler(grammar.rules, start, book, empty))
-    compiler = GrammarCompiler(grammar.rules, start, book, empty)
+    book = RuleBook(lambda book: GrammarCompiler(grammar.rules, start, book))
+    compiler = GrammarCompiler(grammar.rules, start, book)
     lexicon = Lexicon(
         grammar.terminals,
         sum(1 << number for number in grammar.ignored),

@@ -16,12 +16,14 @@ from state_machines.context_free.lark.terminals import (
 )
 from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
-from state_machines.grammar.node import EPSILON, Node
+from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.rule_options import LimitedRule
+from state_machines.grammar.symbols import CodePointSet
 from state_machines.grammar.tokens import token_set
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
+    Characters,
     Choice,
     Expression,
     NamedTokens,
@@ -39,6 +41,7 @@ from state_machines.syntax_tree import (
 NOTHING = Series(())
 """The empty text."""
 
+_NO_TEXT = Characters(CodePointSet([]))
 _PLAIN = RuleOptions()
 
 
@@ -180,6 +183,8 @@ class _Scope:
         if language is EPSILON or (options.is_lazy and language.nullable):
             return NOTHING
         texts = without_empty_text(language)
+        if texts is EMPTY or (texts.boolean and texts.is_empty):
+            return NOTHING if language.nullable else _NO_TEXT
         if options.max_tokens is not None:
             rule = LimitedRule(self._rule, position, texts, options.max_tokens)
             texts = rule.language
