@@ -66,21 +66,21 @@ class BatchDrafts:
             return False
         drafting = self._drafting()
         rows = 1 if self._pads else len(sequences)
-        if not any(own.may_pay(one.constraint, rows) for one, own in drafting.items()):
+        outlooks = [
+            drafting[one].expected_draft(one.tokens, one.constraint, rows)
+            if one in drafting
+            else None
+            for one in sequences
+        ]
+        if not any(outlooks):
             # A grammar may begin another part, whose drafts pay.
-            if not drafting or all(sequence.is_free for sequence in sequences):
+            if all(sequence.is_free for sequence in sequences):
                 self._rest = STEPS_BETWEEN_UPDATES
             return False
-        outlooks = [
-            drafting[sequence].expected_draft(sequence.tokens, sequence.constraint, rows)
-            if sequence in drafting
-            else RowOutlook()
-            for sequence in sequences
-        ]
-        is_expected = any(outlook.at_most for outlook in outlooks)
-        if len(outlooks) == 1 or not all(own.is_adaptive for own in drafting.values()):
-            return is_expected
-        return is_expected and any(batch_lengths(outlooks, self._costs.base, pads=self._pads))
+        expected = [outlook or RowOutlook() for outlook in outlooks]
+        if len(expected) == 1 or not all(own.is_adaptive for own in drafting.values()):
+            return any(outlook.at_most for outlook in expected)
+        return any(batch_lengths(expected, self._costs.base, pads=self._pads))
 
     def make(self) -> bool:
         """Set the drafts for the next pass, as long as pays for all sequences together.
@@ -146,7 +146,10 @@ class BatchDrafts:
         """Let the draft model extend drafts."""
         wanted: dict[GeneratedSequence, Draft] = {}
         for sequence, draft in drafts.items():
-            length = drafting[sequence].model_length(draft, len(sequence.pending))
+            if draft.is_closed or not draft.is_empty:
+                # Nothing behind copied text, which is right more often and costs nothing.
+                continue
+            length = drafting[sequence].model_length(sequence.constraint, len(sequence.pending))
             if length:
                 draft.at_most = length
                 wanted[sequence] = draft

@@ -166,37 +166,35 @@ class Drafting:
         """Whether the length of drafts follows the acceptance rate."""
         return self._options.is_adaptive
 
-    def may_pay(self, constraint: Constraint, rows: int) -> bool:
-        """Whether a draft of the sequence can pay; see :meth:`expected_draft`."""
-        if self._model is not None:
-            return True
-        return any(self._pays(constraint, drafter, rows) for drafter in self._drafters)
-
     def expected_draft(
         self, tokens: Sequence[int], constraint: Constraint, rows: int
-    ) -> RowOutlook:
+    ) -> RowOutlook | None:
         """Return the draft that is likely once the next token is known.
 
         Args:
             tokens: The tokens of the sequence.
             constraint: Its constraint.
             rows: Rows of the pass that are padded to the same width.
+
+        Returns:
+            ``None`` if no draft can pay.
         """
+        may_pay = self._model is not None
         for drafter in list(self._drafters):
-            if not self._pays(constraint, drafter, rows):
+            rate = self._rate(constraint, drafter.source)
+            if self.is_adaptive and not can_pay(rate, self._costs.base, rows):
                 # It takes the tokens once they may be of use.
                 continue
-            rate = self._rate(constraint, drafter.source)
+            may_pay = True
             try:
                 drafter.update(tokens)
                 if drafter.expects_draft(constraint.matcher):
                     return RowOutlook(rate, self._options.max_draft_tokens)
             except Exception as error:
                 self._drop(drafter, error)
-        length = self._model_length(constraint, pending=1)
-        if self._model is None or not length:
-            return RowOutlook()
-        return RowOutlook(self._rate(constraint, self._model), length)
+        if self._model is None:
+            return RowOutlook() if may_pay else None
+        return RowOutlook(self._rate(constraint, self._model), self.model_length(constraint))
 
     def fill(self, draft: Draft, pending: int) -> None:
         """Append what the drafters propose to an empty draft.
@@ -220,22 +218,27 @@ class Drafting:
                     break
         draft.cut(limit)
 
-    def model_length(self, draft: Draft, pending: int) -> int:
-        """Return how many tokens the draft model should append to a draft.
-
-        Nothing behind copied text, which is right more often and costs nothing.
+    def model_length(self, constraint: Constraint, pending: int = 1) -> int:
+        """Return how many tokens the draft model or head would draft now.
 
         Args:
-            draft: The draft.
-            pending: Tokens that the pass processes before it.
+            constraint: The constraint of the sequence.
+            pending: Tokens that the pass processes before the draft.
         """
-        if draft.is_closed or not draft.is_empty:
+        options = self._options
+        if self._model is None:
             return 0
-        return self._model_length(draft.constraint, pending=pending)
-
-    def may_use_model(self, constraint: Constraint) -> bool:
-        """Whether the draft model or head would draft now, by its acceptance rate and cost."""
-        return self._model_length(constraint, pending=1) > 0
+        if options.num_draft_tokens is not None:
+            return options.num_draft_tokens
+        if not options.is_adaptive:
+            return options.max_draft_tokens
+        return draft_length(
+            self._rate(constraint, self._model),
+            self._costs.base,
+            options.max_draft_tokens,
+            pending=pending,
+            draft_cost=self._model_cost,
+        )
 
     def outlook(self, draft: Draft, pending: int) -> RowOutlook:
         """Return the length and the acceptance rate of a draft.
@@ -270,27 +273,6 @@ class Drafting:
 
     def _rate(self, constraint: Constraint, source: str) -> float:
         return self._rates[constraint.part_name, source].at(constraint.generated)
-
-    def _pays(self, constraint: Constraint, drafter: Drafter, rows: int) -> bool:
-        if not self.is_adaptive:
-            return True
-        return can_pay(self._rate(constraint, drafter.source), self._costs.base, rows)
-
-    def _model_length(self, constraint: Constraint, *, pending: int) -> int:
-        options = self._options
-        if self._model is None:
-            return 0
-        if options.num_draft_tokens is not None:
-            return options.num_draft_tokens
-        if not options.is_adaptive:
-            return options.max_draft_tokens
-        return draft_length(
-            self._rate(constraint, self._model),
-            self._costs.base,
-            options.max_draft_tokens,
-            pending=pending,
-            draft_cost=self._model_cost,
-        )
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
         """Append the proposal of a drafter, as far as it pays; return whether a token was added."""
