@@ -65,22 +65,22 @@ class BatchDrafts:
             self._rest -= 1
             return False
         drafting = self._drafting()
-        rows = 1 if self._pads else len(sequences)
-        outlooks = [
-            drafting[one].expected_draft(one.tokens, one.constraint, rows)
-            if one in drafting
-            else None
-            for one in sequences
-        ]
-        if not any(outlooks):
+        rows = self._padded_rows
+        if not any(own.may_pay(one.constraint, rows) for one, own in drafting.items()):
             # A grammar may begin another part, whose drafts pay.
-            if all(sequence.is_free for sequence in sequences):
+            if not drafting or all(sequence.is_free for sequence in sequences):
                 self._rest = STEPS_BETWEEN_UPDATES
             return False
-        expected = [outlook or RowOutlook() for outlook in outlooks]
-        if len(expected) == 1 or not all(own.is_adaptive for own in drafting.values()):
-            return any(outlook.at_most for outlook in expected)
-        return any(batch_lengths(expected, self._costs.base, pads=self._pads))
+        outlooks = [
+            drafting[sequence].expected_draft(sequence.tokens, sequence.constraint, rows)
+            if sequence in drafting
+            else RowOutlook()
+            for sequence in sequences
+        ]
+        is_expected = any(outlook.at_most for outlook in outlooks)
+        if len(outlooks) == 1 or not all(own.is_adaptive for own in drafting.values()):
+            return is_expected
+        return is_expected and any(batch_lengths(outlooks, self._costs.base, pads=self._pads))
 
     def make(self) -> bool:
         """Set the drafts for the next pass, as long as pays for all sequences together.
@@ -92,6 +92,8 @@ class BatchDrafts:
         drafting = self._drafting()
         drafts: dict[GeneratedSequence, Draft] = {}
         for sequence, own in drafting.items():
+            if not own.may_pay(sequence.constraint, self._padded_rows):
+                continue
             with sequence.timings.during("draft"):
                 drafts[sequence] = sequence.begin_draft()
                 own.fill(drafts[sequence], len(sequence.pending))
@@ -127,6 +129,11 @@ class BatchDrafts:
                 sequence.logits = draft.logits[draft.accepted - 1]
             drafting.record(draft)
             sequence.draft = None
+
+    @property
+    def _padded_rows(self) -> int:
+        """Rows of a pass that a draft widens: each costs a token of padding."""
+        return 1 if self._pads else len(self._rows.sequences)
 
     def _check_pass(self, drafts: Mapping[GeneratedSequence, Draft]) -> None:
         """Empty the drafts if the model would compute other logits in a pass over them."""

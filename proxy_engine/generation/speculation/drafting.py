@@ -166,26 +166,27 @@ class Drafting:
         """Whether the length of drafts follows the acceptance rate."""
         return self._options.is_adaptive
 
+    def may_pay(self, constraint: Constraint, rows: int) -> bool:
+        """Whether a draft of the sequence can pay; see :meth:`expected_draft`."""
+        if self._model is not None:
+            return True
+        return any(self._pays(constraint, drafter, rows) for drafter in self._drafters)
+
     def expected_draft(
         self, tokens: Sequence[int], constraint: Constraint, rows: int
-    ) -> RowOutlook | None:
+    ) -> RowOutlook:
         """Return the draft that is likely once the next token is known.
 
         Args:
             tokens: The tokens of the sequence.
             constraint: Its constraint.
             rows: Rows of the pass that are padded to the same width.
-
-        Returns:
-            ``None`` if no draft can pay.
         """
-        may_pay = self._model is not None
         for drafter in list(self._drafters):
-            rate = self._rate(constraint, drafter.source)
-            if self.is_adaptive and not can_pay(rate, self._costs.base, rows):
+            if not self._pays(constraint, drafter, rows):
                 # It takes the tokens once they may be of use.
                 continue
-            may_pay = True
+            rate = self._rate(constraint, drafter.source)
             try:
                 drafter.update(tokens)
                 if drafter.expects_draft(constraint.matcher):
@@ -193,7 +194,7 @@ class Drafting:
             except Exception as error:
                 self._drop(drafter, error)
         if self._model is None:
-            return RowOutlook() if may_pay else None
+            return RowOutlook()
         return RowOutlook(self._rate(constraint, self._model), self.model_length(constraint))
 
     def fill(self, draft: Draft, pending: int) -> None:
@@ -273,6 +274,11 @@ class Drafting:
 
     def _rate(self, constraint: Constraint, source: str) -> float:
         return self._rates[constraint.part_name, source].at(constraint.generated)
+
+    def _pays(self, constraint: Constraint, drafter: Drafter, rows: int) -> bool:
+        if not self.is_adaptive:
+            return True
+        return can_pay(self._rate(constraint, drafter.source), self._costs.base, rows)
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
         """Append the proposal of a drafter, as far as it pays; return whether a token was added."""
