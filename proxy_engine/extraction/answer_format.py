@@ -332,7 +332,7 @@ def _names_of_fields(value: Any) -> dict[str, str]:
     for name, field in fields.items():
         alias = field.validation_alias
         if isinstance(alias, pydantic.AliasChoices):
-            alias = next((one for one in alias.choices if isinstance(one, str)), None)
+            alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
         written = field.serialization_alias or field.alias or name
         names[written] = alias if isinstance(alias, str) else field.alias or name
     return names

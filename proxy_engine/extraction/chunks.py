@@ -153,7 +153,9 @@ class ItemList:
             key = tuple((quote.pointer, quote.start) for quote in found)
             earlier = seen[key]
             seen[key] += 1
-            yield _QuotedItem(text, [_in_document(one, document, piece, earlier) for one in found])
+            yield _QuotedItem(
+                text, [_in_document(quote, document, piece, earlier) for quote in found]
+            )
 
     def _result(
         self, items: Sequence[_QuotedItem], results: Sequence[GenerationResult[Any]]
@@ -244,7 +246,9 @@ def _canonical(text: str) -> str:
 
 
 def _finish_reason(results: Sequence[GenerationResult[Any]]) -> FinishReason:
-    return next((one.finish_reason for one in results if one.finish_reason != "stop"), "stop")
+    return next(
+        (result.finish_reason for result in results if result.finish_reason != "stop"), "stop"
+    )
 
 
 Count = Callable[[str], int]

@@ -193,7 +193,9 @@ class FieldQuotes(OuterFormat):
 
         def quotes_in(text: str) -> tuple[Quotation, ...]:
             found = () if inner.quotes is None else inner.quotes(text)
-            return tuple(replace(one, pointer=self.answer_pointer(one.pointer)) for one in found)
+            return tuple(
+                replace(quote, pointer=self.answer_pointer(quote.pointer)) for quote in found
+            )
 
         parse = None if self.reader is None else type_parser(self.reader, self.answer_text)
         return replace(inner, parse=parse or value_in, quotes=quotes_in)

@@ -30,6 +30,7 @@ with requires_backend():
 
 from mlx.nn.layers.base import Module
 
+from ..runtime.device_memory import clear_cache
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
 from .exact_choices import draw_choice
@@ -49,7 +50,6 @@ from .step import (
     sample_rows,
     sample_together,
 )
-from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
 
@@ -133,17 +133,17 @@ class Batch:
     def add(self, sequence: GeneratedSequence, cache: list[Any]) -> None:
         """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
-        self._drafts.change()
         sequence.status = Status.RUNNING
         self._rows.add(sequence, cache)
+        self._drafts.change()
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
-        self._drafts.change()
         for sequence in sequences:
             sequence.status = Status.RUNNING
         self._rows.add_all(sequences, cache)
+        self._drafts.change()
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
@@ -152,10 +152,11 @@ class Batch:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
         sequence.draft = None
-        self._drafts.change()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
-        return self._rows.remove(sequence, wants_cache=wants_cache)
+        cache = self._rows.remove(sequence, wants_cache=wants_cache)
+        self._drafts.change()
+        return cache
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single remaining sequence to a plain one, which is faster.
@@ -248,7 +249,7 @@ class Batch:
                     return False
                 may_refuse = True
             is_at_limit = is_at_limit and sequence.is_at_limit
-        if is_at_limit or self._drafts.are_expected():
+        if is_at_limit or (self._drafts.are_possible and self._drafts.are_expected()):
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
@@ -294,11 +295,11 @@ class Batch:
             sequence.tail = [sequence.sampled[0].token_id]
 
     def _measure(self) -> None:
-        """Record the time of a step in which every sequence has sampled a token.
+        """Record the time of a step in which every sequence has sampled a token, for later drafts.
 
         The draft model's part in it is not the pass's.
         """
-        if len(self._sampled) < len(self._rows.sequences):
+        if not self._drafts.are_possible or len(self._sampled) < len(self._rows.sequences):
             return
         if not self._has_joined:
             seconds = self._seconds - self._drafts.model_seconds
@@ -314,8 +315,7 @@ class Batch:
             if sequence.processed == len(sequence.tokens):
                 return
         started = time.perf_counter()
-        self._drafts.make()
-        has_drafts = any(sequence.draft is not None for sequence in sequences)
+        has_drafts = self._drafts.are_possible and self._drafts.make()
         pending = [sequence.pending for sequence in sequences]
         tokens: list[list[int]] = []
         for sequence, of_row, count in zip(

@@ -14,15 +14,13 @@ from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
-from .fast_forward import must_end
-from .limits import MinTokens
+from .fast_forward import Script, must_end
 from .restrictions import (
     ADVANCE_STEPS,
     GuardedGrammar,
     Limit,
+    MinTokens,
     Restriction,
-    Script,
-    plain_form,
 )
 from .sampling import Mask, TextEnd
 
@@ -224,7 +222,8 @@ class Constraint:
         """
         matcher, form = self.matcher, b""
         if matcher is not None:
-            form = plain_form(matcher.vocabulary, token_id)
+            form = matcher.vocabulary.token_bytes[token_id] or b""
+            form = form.replace(Vocabulary.SPECIAL_MARK, b"")
             self.written += len(form)
             self.forced_text = b"" if has_alternatives else self.forced_text + form
             if self._refused:
@@ -306,7 +305,8 @@ class Constraint:
         limit = None if state is None else grammar.exceeded_limit(state, 1)
         if limit is None:
             return
-        earlier, form = self.cut, plain_form(grammar.matcher.vocabulary, token_id)
+        earlier, form = self.cut, grammar.matcher.vocabulary.token_bytes[token_id] or b""
+        form = form.replace(Vocabulary.SPECIAL_MARK, b"")
         self.cut_off(limit, form)
         after = grammar.matcher.copy()
         with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):

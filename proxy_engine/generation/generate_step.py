@@ -19,11 +19,10 @@ from ..errors import InvalidOptionError
 from ..prompt_cache.layers import quantize_cache
 from .batch import Batch
 from .constraint import Constraint
-from .fast_forward import FastForward, text_encoder
+from .fast_forward import FastForward, Script, text_encoder
 from .forward_pass import ForwardPass
-from .limits import end_token_ids, text_token_mask
 from .prefill import Prefill, default_prefill_step_size
-from .restrictions import GuardedGrammar, Restriction, Script
+from .restrictions import GuardedGrammar, Restriction, end_token_ids, text_token_mask
 from .sampling import DeviceMasks
 from .sequence import GeneratedSequence, Status
 from .sequence_samplers import (

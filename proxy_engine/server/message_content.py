@@ -62,7 +62,7 @@ def without_media(prompt: Any) -> Any:
     """
     if not isinstance(prompt, list):
         return prompt
-    return [{key: _shortened(key, value) for key, value in one.items()} for one in prompt]
+    return [{key: _shortened(key, value) for key, value in message.items()} for message in prompt]
 
 
 def _media_urls(messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, str]]:

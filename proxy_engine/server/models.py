@@ -231,7 +231,7 @@ class ModelRegistry:
         default = self.default()
         if default.transcribes is transcribes:
             return default
-        suitable = (one for one in self.models() if one.transcribes is transcribes)
+        suitable = (model for model in self.models() if model.transcribes is transcribes)
         return next(suitable, default)
 
     def _named(self, source: str) -> KnownModel:

@@ -325,7 +325,7 @@ def _calls(call: Fields) -> Fields:
 def _by_token(token: Fields) -> dict[str, float] | None:
     """Return the most likely tokens at a position; the token itself is always among them."""
     top = token["top_logprobs"]
-    return None if top is None else {one["token"]: one["logprob"] for one in [*top, token]}
+    return None if top is None else {likely["token"]: likely["logprob"] for likely in [*top, token]}
 
 
 def _mean_logprob(result: GenerationResult[Any]) -> float:

@@ -145,8 +145,8 @@ class ResponsesEncoder(BlocksEncoder):
         logprobs = self._answer.unsent_logprobs()
         for token in logprobs:
             # In this interface `bytes` is never null.
-            for one in (token, *token["top_logprobs"]):
-                one["bytes"] = one["bytes"] or []
+            for likely in (token, *token["top_logprobs"]):
+                likely["bytes"] = likely["bytes"] or []
         part["logprobs"] += logprobs
         return {"logprobs": logprobs}
 
