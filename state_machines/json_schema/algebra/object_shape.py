@@ -148,8 +148,9 @@ class ObjectShape:
 
     def conjoin(self, other: ObjectShape, table: TermTable) -> ObjectShape:
         """Return the intersection of both sets."""
-        for shape in (self, other):
-            spend((len(shape.required) + len(shape.order)) // NAMES_PER_STEP)
+        copied = len(self.required) + len(self.order) + len(other.required) + len(other.order)
+        if copied >= NAMES_PER_STEP:
+            spend(copied // NAMES_PER_STEP)
         bounds = [bound for bound in (self.max_members, other.max_members) if bound is not None]
         both = ObjectShape(
             properties=self._conjoined_properties(other, table),
@@ -198,7 +199,8 @@ class ObjectShape:
             return self.properties
         if not self.properties and not self.name_rules:
             return other.properties
-        spend(len(self.properties) // NAMES_PER_STEP)
+        if len(self.properties) >= NAMES_PER_STEP:
+            spend(len(self.properties) // NAMES_PER_STEP)
         joined = dict(self.properties)
         changed: Iterable[str] = other.properties
         if other.name_rules:

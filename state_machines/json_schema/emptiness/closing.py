@@ -28,9 +28,9 @@ def generated(context: Context, term: Term) -> ValueSet:
     """
     if context.options.additional_properties == "schema":
         return admitted(context, term)
-    known = context.generated.get(term)
+    known = context.known.generated.get(term)
     if known is None:
-        known = context.generated[term] = _closed_values(context, admitted(context, term))
+        known = context.known.generated[term] = _closed_values(context, admitted(context, term))
     return known
 
 
@@ -64,7 +64,7 @@ def _has_closed_value(context: Context, term: Term) -> bool:
         values = admitted(context, inner)
         return replace(values, objects=tuple(s.closed(context.terms) for s in values.objects))
 
-    known = context.is_empty_closed
+    known = context.known.is_empty_closed
     if term not in known:
         known[term] = solve_emptiness(context, term, closed_values, known)
     return not known[term]

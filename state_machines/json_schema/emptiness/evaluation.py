@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TypeVar
 
-from state_machines.budgets import Verdict, spend
+from state_machines.budgets import Verdict
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.boolean import complement, intersection
 from state_machines.grammar.node import Node
@@ -39,7 +39,7 @@ from state_machines.json_schema.algebra.value_sets import (
 from state_machines.json_schema.emptiness.clause_solver import object_is_inhabited
 from state_machines.json_schema.reader.context import Context
 from state_machines.json_schema.reader.document import SchemaLocation
-from state_machines.json_schema.reader.keywords import READ_STEPS, keywords_of, located_errors
+from state_machines.json_schema.reader.keywords import keywords_of, located_errors
 from state_machines.limits import LIMITS
 
 T = TypeVar("T")
@@ -62,11 +62,11 @@ def admitted(context: Context, term: Term) -> ValueSet:
     Raises:
         SchemaError: A schema is malformed or unsupported, or applies itself to the same value.
     """
-    known = context.values.get(term)
+    known = context.known.values.get(term)
     if known is None:
-        active = _enter(context, term, context.thread.values)
+        active = _enter(context, term, context.known.thread.values)
         try:
-            known = context.values.setdefault(term, _evaluate(context, term))
+            known = context.known.values.setdefault(term, _evaluate(context, term))
         finally:
             del active[term]
     return known
@@ -79,11 +79,11 @@ def strings(context: Context, term: Term) -> Node:
     :func:`take_terms_read_for_strings` returns the terms whose other keywords are still unread.
     """
     # As above, and no function of both: it would take a frame at each level of a schema.
-    known = context.strings.get(term)
+    known = context.known.strings.get(term)
     if known is None:
-        active = _enter(context, term, context.thread.strings)
+        active = _enter(context, term, context.known.thread.strings)
         try:
-            known = context.strings.setdefault(term, _evaluate_strings(context, term))
+            known = context.known.strings.setdefault(term, _evaluate_strings(context, term))
         finally:
             del active[term]
     return known
@@ -91,17 +91,17 @@ def strings(context: Context, term: Term) -> Node:
 
 def take_terms_read_for_strings(context: Context) -> list[Term]:
     """Return the terms whose strings this thread has read since the last call."""
-    thread = context.thread
+    thread = context.known.thread
     taken, thread.read_for_strings = thread.read_for_strings, []
     return taken
 
 
 def shape_is_inhabited(context: Context, shape: ArrayShape | ObjectShape) -> bool:
     """Return whether some array or object has the shape."""
-    known = context.inhabited.get(shape)
+    known = context.known.inhabited.get(shape)
     if known is None:
         known = is_inhabited(context, shape, lambda term: not is_empty(context, term))
-        context.inhabited[shape] = known
+        context.known.inhabited[shape] = known
     return known
 
 
@@ -116,12 +116,12 @@ def is_inhabited(
 
 def is_empty(context: Context, term: Term) -> bool:
     """Return whether a term has no (finite) JSON value."""
-    known = context.is_empty.get(term)
+    known = context.known.is_empty.get(term)
     if known is None:
         known = not admitted(context, term).has_scalar and solve_emptiness(
-            context, term, lambda inner: admitted(context, inner), context.is_empty
+            context, term, lambda inner: admitted(context, inner), context.known.is_empty
         )
-        context.is_empty[term] = known
+        context.known.is_empty[term] = known
     return known
 
 
@@ -197,7 +197,7 @@ def admitted_unless_cyclic(context: Context, term: Term) -> ValueSet | None:
 
 
 def _query(context: Context, compute: Callable[[], T]) -> T | None:
-    thread = context.thread
+    thread = context.known.thread
     if thread.query_depth >= LIMITS.nested_emptiness_queries:
         return None
     thread.query_depth += 1
@@ -215,7 +215,7 @@ def _enter(context: Context, term: Term, active: dict[Term, int]) -> dict[Term, 
     Raises:
         SchemaError: The term is being evaluated.
     """
-    thread = context.thread
+    thread = context.known.thread
     if term not in active:
         active[term] = thread.query_depth
         return active
@@ -255,7 +255,7 @@ def _with_shared_prefix(context: Context, parts: tuple[Term, ...]) -> Sequence[T
     """Return the parts of a conjunction, all but the last as one evaluated term if possible."""
     if len(parts) > 2:
         others = context.terms.known_conjunction(parts[:-1])
-        if others in context.values:
+        if others in context.known.values:
             return others, parts[-1]
     return parts
 
@@ -278,7 +278,7 @@ def _complement(context: Context, term: Term) -> ValueSet:
 
 
 def _evaluate_strings(context: Context, term: Term) -> Node:
-    context.thread.read_for_strings.append(term)
+    context.known.thread.read_for_strings.append(term)
     match term:
         case SchemaLocation():
             return _schema_strings(context, term)
@@ -295,7 +295,6 @@ def _evaluate_strings(context: Context, term: Term) -> Node:
 
 def _schema_values(context: Context, location: SchemaLocation) -> ValueSet:
     """Return the values that a schema admits."""
-    spend(READ_STEPS)
     result = ANY_VALUE
     for name, value, read in keywords_of(context, location):
         with located_errors(location, name):
@@ -331,6 +330,8 @@ def _schema_strings(context: Context, location: SchemaLocation) -> Node:
 
 def _answered(context: Context, part: Term | ValueSet) -> Term | ValueSet:
     """Return what a keyword admits, once the question that its reader left open is answered."""
+    if isinstance(part, ValueSet):
+        return part
     match part:
         case ExactlyOne(parts, within):
             return in_exactly_one(

@@ -60,13 +60,8 @@ class Compilation:
             document = SchemaDocument(schema, options.registry, KEYWORD_NAMES_BY_VOCABULARY)
             self.schema = document.contents
             self.root = document.root
-            self.context = Context(
-                options=options,
-                sources=sources,
-                scalar_values=scalar_values,
-                json_texts=_json_texts,
-                plain_integers=self.root.dialect.plain_integers,
-            )
+            plain_integers = self.root.dialect.plain_integers
+            self.context = Context(options, sources, scalar_values, _json_texts, plain_integers)
             self.term = schema_term(self.context, self.root)
             if options.excluding:
                 if not all(map(is_json_value, options.excluding)):

@@ -39,21 +39,14 @@ class _ThreadState(local):
         self.read_for_strings: list[Term] = []
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Context:
-    """The options of one compilation, and what is known of its terms.
+class Known:
+    """What is known of the terms of one compilation.
 
     Safe to use from several threads: machines are shared, and terms are evaluated lazily. No lock
     is held during an evaluation; threads share finished results. Two threads that need the same
     term at the same time may both evaluate it.
 
     Attributes:
-        options: How schemas are read.
-        sources: The texts that strings are quoted from.
-        plain_integers: Whether the reader of the result reads ``1.0`` as no integer (draft 4).
-        scalar_values: Returns the values of a schema that constrains only scalars, else ``None``.
-        json_texts: Returns the JSON texts of a term's values, as a language of code points.
-        terms: Builds the terms.
         schema_terms: The terms of schemas, by :attr:`SchemaLocation.key`.
         values: Head normal forms.
         generated: The values that are generated.
@@ -64,33 +57,43 @@ class Context:
         thread: What this thread is evaluating.
     """
 
+    def __init__(self) -> None:
+        self.schema_terms: dict[object, Term] = {}
+        self.values: dict[Term, ValueSet] = {TRUE: ANY_VALUE, FALSE: NO_VALUE}
+        self.generated: dict[Term, ValueSet] = {}
+        self.strings: dict[Term, Node] = {TRUE: ANY_TEXT, FALSE: EMPTY}
+        self.is_empty: dict[Term, bool] = {TRUE: False, FALSE: True}
+        self.is_empty_closed = self.is_empty.copy()
+        self.inhabited: dict[ArrayShape | ObjectShape, bool] = {}
+        self.thread = _ThreadState()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Context:
+    """What the floors share of one compilation.
+
+    Attributes:
+        options: How schemas are read.
+        sources: The texts that strings are quoted from.
+        scalar_values: Returns the values of a schema that constrains only scalars, else ``None``.
+        json_texts: Returns the JSON texts of a term's values, as a language of code points.
+        plain_integers: Whether the reader of the result reads ``1.0`` as no integer (draft 4).
+        terms: Builds the terms.
+        known: What is known of them.
+    """
+
     options: SchemaOptions
     sources: QuoteSources
     scalar_values: Callable[[Context, SchemaLocation], ValueSet | None]
     json_texts: Callable[[Context, Term], Node]
-    plain_integers: bool = False
+    plain_integers: bool
     terms: TermTable = field(default_factory=lambda: TermTable(conjoin_evaluated), init=False)
-    schema_terms: dict[object, Term] = field(default_factory=dict, init=False)
-    values: dict[Term, ValueSet] = field(
-        default_factory=lambda: {TRUE: ANY_VALUE, FALSE: NO_VALUE}, init=False
-    )
-    generated: dict[Term, ValueSet] = field(default_factory=dict, init=False)
-    strings: dict[Term, Node] = field(
-        default_factory=lambda: {TRUE: ANY_TEXT, FALSE: EMPTY}, init=False
-    )
-    is_empty: dict[Term, bool] = field(
-        default_factory=lambda: {TRUE: False, FALSE: True}, init=False
-    )
-    is_empty_closed: dict[Term, bool] = field(
-        default_factory=lambda: {TRUE: False, FALSE: True}, init=False
-    )
-    inhabited: dict[ArrayShape | ObjectShape, bool] = field(default_factory=dict, init=False)
-    thread: _ThreadState = field(default_factory=_ThreadState, init=False)
+    known: Known = field(default_factory=Known, init=False)
 
     def without_terms(self) -> Context:
         """Return a context that knows no term, and closes no objects."""
         is_open = replace(self.options, additional_properties="schema")
-        return replace(self, options=is_open, plain_integers=False)
+        return Context(is_open, self.sources, self.scalar_values, self.json_texts, False)
 
 
 def schema_term(context: Context, location: SchemaLocation) -> Term:
@@ -104,9 +107,9 @@ def schema_term(context: Context, location: SchemaLocation) -> Term:
     if location.schema is False:
         return FALSE
     key = location.key
-    term = context.schema_terms.get(key)
+    term = context.known.schema_terms.get(key)
     if term is None:
         values = context.scalar_values(context, location)
         term = location if values is None else context.terms.evaluated(values)
-        term = context.schema_terms.setdefault(key, term)
+        term = context.known.schema_terms.setdefault(key, term)
     return term

@@ -52,7 +52,7 @@ _ARRAY = frozenset({"array"})
 _OBJECT = frozenset({"object"})
 
 READ_STEPS = 8
-"""Steps charged for the reading of a schema, beside those of its keywords."""
+"""Steps charged for the reading of a schema, beside one for each keyword."""
 
 _READ_AS = frozenset({"format", "pattern", "minLength", "maxLength"})
 """The keywords that only describe a string whose language ``x-reader-language`` gives."""
@@ -298,7 +298,6 @@ def scalar_values(context: Context, location: SchemaLocation) -> ValueSet | None
         keyword = known.get(name)
         if keyword and keyword.read is not None and not keyword.is_scalar_assertion:
             return None
-    spend(READ_STEPS)
     result = ANY_VALUE
     for name, value, read in keywords_of(context, location):
         with located_errors(location, name):
@@ -323,8 +322,8 @@ def keywords_of(
         members = sorted(members, key=lambda member: member[0] in _CONDITIONAL)
     keywords = KEYWORDS_BY_DRAFT[location.dialect.name]
     described = _READ_AS if READER_LANGUAGE in schema else ()
+    spend(READ_STEPS + len(schema))
     for name, value in members:
-        spend()
         if name in described:
             continue
         keyword = keywords.get(name)
