@@ -19,7 +19,7 @@ from state_machines.errors import (
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node, release
-from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.rule_options import LimitedRule
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
 from state_machines.matcher import Matcher

@@ -12,7 +12,7 @@ from state_machines.completion.completion import Completion, LimitedCompletion
 from state_machines.errors import GrammarBudgetError, TokenRejectedError
 from state_machines.grammar.deep import forced_step, word_derivative
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.temperatures import temperature_of
+from state_machines.grammar.rule_options import temperature_of
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskCost, MaskStore

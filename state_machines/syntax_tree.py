@@ -18,6 +18,15 @@ from state_machines.grammar.symbols import CodePointSet
 EXPRESSIONS_PER_STEP = 8
 """Expressions of a tree that one step visits."""
 
+CLASS_MEMBERS_PER_STEP = 8
+"""Members of a character class that one step reads."""
+
+REPETITION_MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+"""Repetition operators of one character, with their bounds."""
+
+HEXADECIMAL_ESCAPES = {"x": 2, "u": 4, "U": 8}
+"""Letters of escapes by code point, with the number of their digits."""
+
 SourcePosition: TypeAlias = tuple[int, int]
 """Line and column in the text of a grammar, both from 1."""
 

@@ -68,7 +68,7 @@ class Calls:
         min_calls: Minimum number of calls.
         max_calls: Maximum number of calls; ``None``: no limit.
         sources: The texts that arguments are quoted from, by name.
-        additional_properties: That of the arguments' schemas.
+        additional_properties: How the arguments' schemas treat further properties.
         in_text: Whether JSON in free text that names a tool is a call.
     """
 

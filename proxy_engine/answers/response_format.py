@@ -15,7 +15,7 @@ a JSON Schema: dict or bool                     the JSON value
 ``JsonSchemaStateMachine``                      the JSON value
 ``Regex``, ``Lark``, ``GBNF``, ``Choice``       the text
 another state machine                           the text
-``Fenced``                                      that of the format inside
+``Fenced``                                      the value of the format inside
 another ``OuterFormat``                         what its ``around`` returns
 a part of ``state_machines.root``               the results of its parts' ``parse``: a value,
                                                 or a dict by name if there are several
@@ -190,7 +190,7 @@ class ResponseFormatCompiler:
             job: The job that the compilation is part of.
             sources: Returns the texts that strings are quoted from, by name. Called if a schema has
                 quotes.
-            additional_properties: That of the machines of schemas.
+            additional_properties: How the machines of schemas treat further properties.
             excluding: JSON values that answers must not have.
             write_defaults: Whether properties of a type that have a default are required.
 

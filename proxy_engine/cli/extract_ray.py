@@ -21,7 +21,7 @@ from .errors import CommandLineError
 from .extract_records import problems
 
 _SECONDS_BETWEEN_LINES = 30
-# They change how answers are computed, and not which ones.
+# Arguments that change the computation of answers, and not the answers.
 _OTHER_ARGUMENTS = ("batch_size", "cache", "draft_model", "num_draft_tokens")
 
 
@@ -96,9 +96,9 @@ def run_on_ray(
             num_cpus=options.num_cpus,
             num_gpus=options.num_gpus,
         )
-        for done, one in enumerate(running, start=1):
-            counts = counts.plus(one)
-            advance(bool(one.failed), bool(one.cut_short))
+        for done, part_counts in enumerate(running, start=1):
+            counts = counts.plus(part_counts)
+            advance(bool(part_counts.failed), bool(part_counts.cut_short))
             # Jobs of a cluster have no terminal.
             is_due = time.monotonic() - reported >= _SECONDS_BETWEEN_LINES
             if is_due and not (is_bar_shown or options.quiet):

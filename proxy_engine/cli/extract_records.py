@@ -324,8 +324,8 @@ def resume_command(arguments: Sequence[str], *, is_begun: bool = True) -> str:
     if is_begun:
         end = given.index("--") if "--" in given else len(given)
         # `argparse` takes abbreviations: `--ov` and `--res` are the shortest.
-        options = [one for one in given[:end] if not one.startswith("--ov")]
-        is_resumed = any(one.startswith("--res") for one in options)
+        options = [option for option in given[:end] if not option.startswith("--ov")]
+        is_resumed = any(option.startswith("--res") for option in options)
         given = [*([] if is_resumed else ["--resume"]), *options, *given[end:]]
     return shlex.join([*program, name, *given])
 

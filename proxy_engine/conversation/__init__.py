@@ -7,5 +7,5 @@ messages), ``control_tokens`` (texts that spell them, and the encoding of render
 detection), ``schema_text`` and ``tool_text`` (response formats and tools as plain text),
 ``prompts`` (token ids, other inputs of the model, and prefixes that prompts share),
 ``tool_format_detection`` (a model's tool format and reasoning markers, by source),
-``response_templates`` (compiled and verified ones).
+``response_templates`` (compiled and verified).
 """

@@ -3,7 +3,7 @@
 Fields are declared once, with their types, in frozen dataclasses that pydantic validates; its
 errors are raised as ``PromptError``.
 
-Dicts in OpenAI's form are first converted to that of ``to_dict``. The functions for that change
+Dicts in OpenAI's form are first converted to the form of ``to_dict``. The functions for that change
 names and nesting only: the dataclasses check the values and refuse unknown keys. Keys with the
 value ``None`` are left out, since clients send responses back with ``null`` for each absent field.
 """

@@ -43,7 +43,7 @@ class PromptInputs(Protocol):
         media_end: Tokens from this one on are text: the model needs nothing beside them but their
             positions. Less than the length of the prompt.
         single_pass_end: The model processes the tokens before this one in one pass from the first
-            token on, for instance because tokens of an image attend to later ones; 0 if passes
+            token on, for instance because tokens of an image attend to later tokens; 0 if passes
             may begin and end anywhere.
         rope_delta: Position of each token from ``media_end`` on minus its index, for models with
             multimodal rotary position embeddings; 0 for others. Known after :meth:`prepare`.
@@ -85,7 +85,7 @@ class EncodedPrompt:
             computed from the medium.
         cache_key: The identity of each token in prompt caches, shape (tokens,): the token id, or a
             negative number that is derived from the content of the medium. ``None``: the token ids.
-        inputs: The other inputs of the model; ``None`` for text.
+        inputs: The further inputs of the model; ``None`` for text.
         media_spans: Start and end of each run of placeholder tokens, in ascending order.
         image_tokens: Placeholder tokens of images.
         audio_tokens: Placeholder tokens of audio recordings.

@@ -58,7 +58,7 @@ _CHECK = 1
 
 _VERDICT = "difference.json"
 _ALPHABETS = ("aZ09 é😀\\/\n.,:;={}[]()<>&'\"#", "aZ09 é😀.,;()&'", "aZ09")
-"""Letters of random texts; later ones if a grammar admits no such text."""
+"""Letters of random texts; a later alphabet is used if a grammar admits no such text."""
 
 
 def verified_format(

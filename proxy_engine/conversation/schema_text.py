@@ -265,7 +265,7 @@ class _OutlineWriter:
     def _descriptions(self, schema: Any, hops: int = 0) -> list[str]:
         """Return the descriptions of a value, its alternatives and its items.
 
-        Those of objects are written in the object, those of shared definitions behind the outline.
+        Descriptions of objects stand in the object, of shared definitions behind the outline.
         """
         if not isinstance(schema, Mapping) or hops > _MAX_HOPS:
             return []

@@ -156,7 +156,7 @@ def _from_parser(tokenizer: TokenizerWrapper) -> ToolFormat | None:
         return FORMATS["glm4_7"]
     by_parser = [entry for entry in FORMATS.values() if parser and entry.parser == parser]
     by_start = [entry for entry in FORMATS.values() if entry.start == tokenizer.tool_call_start]
-    # The general format of a parser stands after the ones that have signs.
+    # The general format of a parser stands behind the formats that have signs.
     return next(reversed([*by_start, *by_parser]), None)
 
 

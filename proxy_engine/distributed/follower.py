@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx.nn.layers.base import Module
 
 from ..errors import DistributedError
-from ..generation import clear_cache, model_bytes, wired_memory
+from ..runtime.device_memory import clear_cache, model_bytes, wired_memory
 from .channel import FollowerChannel, broadcast
 from .operations import OPERATIONS, RankMessage, read_argument
 

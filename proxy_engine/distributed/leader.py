@@ -14,9 +14,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from ..generation.wired_memory import leave_unwired
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel
+from ..runtime.device_memory import leave_unwired
 from .channel import LeaderChannel, broadcast, is_lost_connection
 from .follower import follow
 from .operations import (

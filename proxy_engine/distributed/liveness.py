@@ -123,7 +123,7 @@ class Liveness:
             try:
                 ready = wait([*peers], following - now)
             except (OSError, ValueError):
-                # They were closed.
+                # The connections were closed.
                 return
             for connection in ready:
                 if not self._is_stopped:

@@ -118,7 +118,7 @@ _CREATING: tuple[tuple[object, str], ...] = (
 _CHANGING: tuple[tuple[object, str], ...] = (
     *((cache_layers, name) for name in ("extend", "keep_rows", "trim", "trim_rows")),
     *((cache_layers, name) for name in ("_begin_padding", "_end_padding", "drop_padding")),
-    (cache_layers.Rollback, "keep"),
+    (cache_layers.Rollback, "drop"),
     (cache_layers.RowsRollback, "drop"),
     (layers, "trim_to"),
     (layers, "evaluate"),

@@ -77,7 +77,7 @@ class Applications:
                 name of a column, as in a frame that was read without a header.
             image: The field or column with an image, or a function of the record: a path, a URL,
                 bytes, an image of Pillow, or a list of these. A record with an image needs no text.
-            instruction: The text that precedes that of a record in its prompt, or a function of the
+            instruction: The text that precedes a record's text in its prompt, or a function of the
                 record. Default: extract the properties of the response format. If it is empty, the
                 prompt is the text alone, as :meth:`generate` takes it.
             prefix: Text before the names of the result's columns, where the records have fields of
@@ -279,7 +279,7 @@ class Applications:
         """
         module = import_extra("openai", _APPLICATION, purpose="OpenAI's interface")
         if self._application is None:
-            # It stores responses: threads that ask at the same time must get the same one.
+            # The application stores responses, so all threads share it.
             with self._application_lock:
                 if self._application is None:
                     self._application = module.Application(self)

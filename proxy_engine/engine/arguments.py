@@ -185,7 +185,7 @@ _ARGUMENTS: dict[str, Callable[[], ListedArguments]] = {
 def with_option_signatures(engine: C) -> C:
     """Give the methods of a class signatures that list the options in place of ``**options``.
 
-    Python's errors of calls show qualified names; those of inherited methods name the class, too.
+    Python's errors of calls show qualified names, which for inherited methods have the class, too.
     """
     for name, method in inspect.getmembers(engine, inspect.isfunction):
         if not name.startswith("_"):

@@ -21,7 +21,6 @@ from ..checks import short_repr
 from ..conversation.prompts import Prompt
 from ..conversation.tool_format_detection import DetectedFormat
 from ..errors import InvalidOptionError
-from ..generation.wired_memory import leave_unwired, model_bytes, wired_memory
 from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, load_model, share_model
@@ -35,6 +34,7 @@ from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
 from ..requests.sequence_factory import SequenceFactory
 from ..requests.worker import Worker
+from ..runtime.device_memory import leave_unwired, model_bytes, wired_memory
 from ..runtime.process_runtime import OnProgress
 from .arguments import (
     EngineOptions,
@@ -149,7 +149,7 @@ class EngineCore:
             worker, self.batch, model_name=loaded.name, model_bytes=sum(map(model_bytes, models))
         )
         if not load_options.lazy:
-            # They read the weights. Otherwise the first request does it.
+            # Both read the weights, which the first request does otherwise.
             worker.submit(self.batch.split_output_layer).result()
             worker.submit(self.caches.open_disk).result()
 

@@ -172,7 +172,7 @@ class AnswerFormat:
     def json_text(self, result: GenerationResult[Any]) -> str:
         """Return an answer as JSON in one line.
 
-        The answer to a JSON Schema is that of the model. A value of a type is written by its
+        The answer to a JSON Schema is the model's text. A value of a type is written by its
         library, since validators may have changed it.
         """
         return self.answer_text(result) if self.reader is None else self.written(result.parsed)
@@ -327,12 +327,12 @@ def _reader_and_schema(given: Any, *, write_defaults: bool) -> tuple[TypeReader[
 def _names_of_fields(value: Any) -> dict[str, str]:
     """Return the names in the schema by the names that pydantic writes, where they differ."""
     names = {}
-    # Those of models and of dataclasses of pydantic.
+    # Models and dataclasses of pydantic have this attribute.
     fields: Mapping[str, FieldInfo] = getattr(type(value), "__pydantic_fields__", {})
     for name, field in fields.items():
         alias = field.validation_alias
         if isinstance(alias, pydantic.AliasChoices):
-            alias = next((one for one in alias.choices if isinstance(one, str)), None)
+            alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
         written = field.serialization_alias or field.alias or name
         names[written] = alias if isinstance(alias, str) else field.alias or name
     return names

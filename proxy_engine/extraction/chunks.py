@@ -1,4 +1,8 @@
-"""Long texts as overlapping pieces, and the answers to them merged by their quotes."""
+"""Long texts as overlapping pieces, and the answers to them merged by their quotes.
+
+An item that two pieces have in common has its quote at the same place in the text, and is kept
+once.
+"""
 
 from __future__ import annotations
 
@@ -108,8 +112,8 @@ class ItemList:
     ) -> GenerationResult[Any]:
         """Merge the answers to the pieces of a text.
 
-        Of the items at one place, those of the first piece that has any are kept. Equal ones of a
-        piece are one.
+        If several pieces have items at a place, the items of the first piece are kept. Equal items
+        of a piece are merged.
 
         Raises:
             OutputValidationError: A validator of the type rejects the merged answer.
@@ -149,7 +153,9 @@ class ItemList:
             key = tuple((quote.pointer, quote.start) for quote in found)
             earlier = seen[key]
             seen[key] += 1
-            yield _QuotedItem(text, [_in_document(one, document, piece, earlier) for one in found])
+            yield _QuotedItem(
+                text, [_in_document(quote, document, piece, earlier) for quote in found]
+            )
 
     def _result(
         self, items: Sequence[_QuotedItem], results: Sequence[GenerationResult[Any]]
@@ -178,7 +184,7 @@ class ItemList:
             usage=total_usage([result.usage for result in results]),
             quotes=quotes,
             cut_short=None if cut is None else replace(cut, pointer=self._pointer),
-            # They describe one output, and this is the answer of several.
+            # Tokens, parts and log-probabilities describe a single output; the answer is merged.
             token_ids=(),
             parts=(),
             logprobs=None,
@@ -240,7 +246,9 @@ def _canonical(text: str) -> str:
 
 
 def _finish_reason(results: Sequence[GenerationResult[Any]]) -> FinishReason:
-    return next((one.finish_reason for one in results if one.finish_reason != "stop"), "stop")
+    return next(
+        (result.finish_reason for result in results if result.finish_reason != "stop"), "stop"
+    )
 
 
 Count = Callable[[str], int]
@@ -322,7 +330,7 @@ class Chunks:
     def _end(self, units: list[_Unit], first: int, done: int) -> int:
         """Return the index behind the last unit of the piece that begins with ``first``.
 
-        It is above ``done``, that of the piece before.
+        It is above ``done``, the end of the piece before.
         """
         end, tokens, paragraph = first, 0, done
         while end < len(units) and (end == first or tokens + units[end].tokens <= self.tokens):

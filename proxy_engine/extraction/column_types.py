@@ -285,7 +285,7 @@ def _array(schema: Mapping[str, Any], root: Any, seen: _References) -> Any:
     is_complete = items is False or (bool(first) and schema.get("maxItems") == len(first))
     if not is_complete:
         schemas.append(items)
-    item = _common(_type(one, root, seen) for one in schemas)
+    item = _common(_type(schema, root, seen) for schema in schemas)
     return None if item is None else import_arrow().list_(item)
 
 

@@ -1,9 +1,9 @@
 """Quotes of fields: in the output, a quote of the record's text follows each property.
 
-The schema of the output is that of the caller, composed with a string behind each property.
-Items of lists have quotes too. An object in a list has one for each property. Any other item is
-written as an object of its value and its quote. References and the order of properties are
-unchanged.
+The schema of the output is the caller's schema, composed with a string behind each property.
+``{"total": 12}`` becomes ``{"total": 12, "total_quote": "EUR 12"}``. Items of lists have quotes,
+too: an object in a list has a quote for each property, and any other item is written as an object
+of its value and its quote. References and the order of properties are unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..type_reader import TypeReader
 
 SUFFIX = "_quote"
-"""The name of a quote is that of its property with this suffix."""
+"""The name of a quote is its property's name with this suffix: ``total`` has ``total_quote``."""
 
 _QUOTE, _VALUE = "quote", "value"
 """The members of the object that an item of a list is written as, with its quote."""
@@ -193,7 +193,9 @@ class FieldQuotes(OuterFormat):
 
         def quotes_in(text: str) -> tuple[Quotation, ...]:
             found = () if inner.quotes is None else inner.quotes(text)
-            return tuple(replace(one, pointer=self.answer_pointer(one.pointer)) for one in found)
+            return tuple(
+                replace(quote, pointer=self.answer_pointer(quote.pointer)) for quote in found
+            )
 
         parse = None if self.reader is None else type_parser(self.reader, self.answer_text)
         return replace(inner, parse=parse or value_in, quotes=quotes_in)

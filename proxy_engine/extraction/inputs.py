@@ -43,7 +43,7 @@ class Item:
         fields: The fields that are repeated in the output row; none if the record is malformed.
         read: Returns the content. Raises ``ValueError`` if the record is malformed, or a file
             cannot be read.
-        identity: What distinguishes the record from those of another input.
+        identity: The value that distinguishes the record from records of other inputs.
     """
 
     index: int
@@ -109,7 +109,7 @@ class Inputs:
         return self._ahead.popleft() if self._ahead else next(self._items)
 
     def add_images(self, images: tuple[ImageContent, ...]) -> None:
-        """Put images before those of each record that is taken from now on."""
+        """Put images before the images of each record that is taken from now on."""
 
         def added(item: Item) -> Item:
             def read() -> RecordContent:

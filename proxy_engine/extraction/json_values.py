@@ -85,7 +85,7 @@ def is_missing(value: Any) -> bool:
     if value is None:
         return True
     try:
-        # Missing values do not equal themselves. That of `pandas.NA` is neither true nor false.
+        # Missing values do not equal themselves. A comparison with `pandas.NA` has no truth value.
         return bool(value != value)
     except Exception:
         # Objects of the caller and of libraries may raise anything.

@@ -59,7 +59,7 @@ class ExtractionOptions(OptionModel):
     image: _Column | None = None
     """The field or column with an image."""
     instruction: Any = None
-    """The text that precedes that of a record in its prompt. Default: extract the properties of the
+    """The text that precedes a record's text in its prompt. Default: extract the properties of the
     schema."""
     prefix: str = ""
     """Text before the names of the result's columns, where the input has the same names."""

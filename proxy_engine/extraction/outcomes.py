@@ -168,7 +168,7 @@ class _Pending:
         return len(self._results) + len(self._errors) == len(self._pieces)
 
     def outcome(self, extraction: Extraction) -> Outcome:
-        """Return the outcome. The first error of a piece is that of the record."""
+        """Return the outcome. The first error of a piece is the record's error."""
         error = self.error or next((self._errors[piece] for piece in sorted(self._errors)), None)
         result = None
         if error is None:
@@ -207,7 +207,7 @@ class Extraction:
 
     Attributes:
         answers: The format of the answers.
-        instruction: The text that precedes that of a record, or a function of the record.
+        instruction: The text that precedes a record's text, or a function of the record.
         options: The options of the requests.
         chunks: How long texts are divided; ``None``: not at all.
         model_hint: How to name a model that reads images, as a sentence.
@@ -324,7 +324,7 @@ class Extraction:
     ) -> Iterator[_Request]:
         """Yield the requests of the valid records, and append every record to ``pending``.
 
-        Those of ``again`` come first.
+        The requests of ``again`` come first.
         """
         invalid = 0
         while True:

@@ -183,7 +183,7 @@ class Manifest:
         """Yield the entries. A line that is cut off, and those after it, do not count.
 
         Raises:
-            ValueError: The manifest is that of other answers.
+            ValueError: The manifest belongs to other answers.
         """
         if not self._is_resumed:
             return

@@ -173,7 +173,7 @@ def _runs(
     title.
     """
     ordered = sorted(quotes, key=lambda quote: (quote.start, -quote.end))
-    borders = sorted({0, len(text), *(at for one in ordered for at in (one.start, one.end))})
+    borders = sorted({0, len(text), *(at for mark in ordered for at in (mark.start, mark.end))})
     active: list[Quotation] = []
     following = 0
     for begin, end in pairwise(borders):
@@ -184,7 +184,7 @@ def _runs(
             anchors.append(marks[ordered[following].pointer].id)
             following += 1
         classes = marks[active[-1].pointer].classes if active else ""
-        if len({(one.start, one.end) for one in active}) > 1:
+        if len({(mark.start, mark.end) for mark in active}) > 1:
             classes += " nested"
         title = ", ".join(quote.pointer or "the answer" for quote in active)
         yield text[begin:end], classes, anchors, title

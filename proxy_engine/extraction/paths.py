@@ -279,7 +279,7 @@ class RemoteOutput:
         if not is_due and time.monotonic() - self._last < _SECONDS_BETWEEN_PARTS:
             return
         with self._writing():
-            # The rows are first: a manifest without them would be that of other rows.
+            # The rows are first: a manifest needs the rows that it describes.
             for kind, path in self._files.items():
                 position, size = self._stored[kind], _size(path)
                 if size > position:

@@ -20,7 +20,7 @@ class ExtractionProgress(NamedTuple):
 
     Attributes:
         done: Records with a result or an error.
-        failed: Those of them with an error.
+        failed: The number of records with an error.
         total: All records; ``None`` if unknown.
         cut_short: Records whose answer a limit cut short.
     """

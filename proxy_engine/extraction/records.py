@@ -229,7 +229,7 @@ def _name(field: Field | None) -> str | None:
 
 
 Instruction: TypeAlias = str | Callable[[Any], str]
-"""The text that precedes that of a record in its prompt, or a function of the record."""
+"""The text that precedes a record's text in its prompt, or a function of the record."""
 
 
 def write_prompt(

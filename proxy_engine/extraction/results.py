@@ -150,15 +150,15 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
     @property
     def errors(self) -> dict[int, Exception]:
         """The errors by the index of their records."""
-        return {one.index: one.error for one in self._records if one.error is not None}
+        return {record.index: record.error for record in self._records if record.error is not None}
 
     @property
     def cut_short(self) -> dict[int, CutShort]:
         """The limits that cut answers short, by the index of their records."""
         return {
-            one.index: one.cut_short
-            for one in self._records
-            if one.cut_short is not None and is_limit(one.cut_short)
+            record.index: record.cut_short
+            for record in self._records
+            if record.cut_short is not None and is_limit(record.cut_short)
         }
 
     def to_frame(self) -> Any:
@@ -205,26 +205,26 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
         """
         return "".join(page(map(self._page_record, self._records)))
 
-    def _page_record(self, one: ExtractedRecord[T]) -> PageRecord:
-        label = f"record {one.index}"
+    def _page_record(self, record: ExtractedRecord[T]) -> PageRecord:
+        label = f"record {record.index}"
         try:
-            text = self._reader.read(one.record).text
+            text = self._reader.read(record.record).text
         except ValueError:
             text = ""
-        if one.error is not None:
-            return PageRecord(label, text, error=error_text(one.error))
+        if record.error is not None:
+            return PageRecord(label, text, error=error_text(record.error))
         has_field_quotes = self._answers.field_quotes is not None
         try:
-            answer = self._answers.written(one.value)
+            answer = self._answers.written(record.value)
         except ValueError as error:
             return PageRecord(label, text, error=error_text(unwritten(error, "")))
         return PageRecord(
             label,
             text,
             answer,
-            one.quotes,
+            record.quotes,
             has_field_quotes=has_field_quotes,
-            cut_short=one.cut_short,
+            cut_short=record.cut_short,
         )
 
     def _to(self, library: str) -> Any:
@@ -236,7 +236,7 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
 
     def _fields(self) -> dict[str, list[Any]]:
         """Return the fields of the records as columns."""
-        rows = [self._reader.fields(one.record) for one in self._records]
+        rows = [self._reader.fields(record.record) for record in self._records]
         names = dict.fromkeys(name for row in rows for name in row)
         if self._frame is not None and self._frame.columns is not None:
             names = dict.fromkeys((*self._frame.columns, *names))
@@ -245,11 +245,11 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
     def _added(self) -> dict[str, list[Any]]:
         """Return the columns of the answers and errors."""
         rows, errors = [], []
-        for one in self._records:
-            error, row = one.error, {}
+        for record in self._records:
+            error, row = record.error, {}
             try:
                 if error is None:
-                    cells = self._answers.cells(self._answers.plain(one.value))
+                    cells = self._answers.cells(self._answers.plain(record.value))
                     row = fitted(cells, self._schema_types) if self._schema_types else cells
             except ValueError as refused:
                 error = unwritten(refused, "")
@@ -257,15 +257,15 @@ class ExtractionResults(Sequence[ExtractedRecord[T]]):
             errors.append(None if error is None else error_text(error))
         columns = {name: [row.get(name) for row in rows] for name in self._answers.columns}
         for name in self._answers.details.types:
-            columns[name] = [one.details.get(name) for one in self._records]
+            columns[name] = [record.details.get(name) for record in self._records]
         return {**columns, self._answers.prefix + ERROR: errors}
 
     def __str__(self) -> str:
         """Return the first records, one in a line, and the counts."""
         lines = [
-            f"{one.index}: {_cut(' '.join(str(one).split()), _LINE_CHARS)}"
-            + (f" (cut short by {one.cut_short})" if one.cut_short is not None else "")
-            for one in self._records[:_SHOWN_LINES]
+            f"{record.index}: {_cut(' '.join(str(record).split()), _LINE_CHARS)}"
+            + (f" (cut short by {record.cut_short})" if record.cut_short is not None else "")
+            for record in self._records[:_SHOWN_LINES]
         ]
         if len(self) > _SHOWN_LINES:
             lines.append("…")

@@ -160,7 +160,7 @@ class Csv(RowFormat):
     def admit(self, fields: Mapping[str, Any]) -> None:
         super().admit(fields)
         if not self._has_header:
-            # Those of all records that are read before the first row is written.
+            # Columns are the fields of all records that are read before the first row is written.
             self._names.update(dict.fromkeys(fields))
             return
         for name in fields:
@@ -237,7 +237,7 @@ class Parquet(JsonLines):
         if outcome.error is None:
             # Raises as the conversion to columns would, when all records are done.
             self._cells(outcome.value())
-        # Validators may reject the values that they have returned: the answer is that of the model.
+        # Validators may reject values that they have returned, so the model's answer is written.
         return self._row(outcome, outcome.answer)
 
     def complete(self, rows: str, path: str) -> None:

@@ -57,10 +57,10 @@ def known_properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, 
     if not isinstance(branches, list):
         return None
     found = [known_properties(branch, root, depth + 1) for branch in branches]
-    known = [one for one in found if one is not None]
+    known = [properties for properties in found if properties is not None]
     if len(known) < len(found):
         return None
-    names = dict.fromkeys(name for one, _ in known for name in one)
+    names = dict.fromkeys(name for properties, _ in known for name in properties)
     return names, any(is_open for _, is_open in known)
 
 

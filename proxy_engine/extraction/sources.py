@@ -211,9 +211,11 @@ def csv_inputs(source: IO[bytes], reader: RecordReader, *, is_counted: bool = Fa
             option="records",
             hint=_conversion(header.encode("utf-8", "surrogateescape")),
         )
-    headers = {one: next(csv.reader([header], delimiter=one), []) for one in _DELIMITERS}
+    headers = {
+        delimiter: next(csv.reader([header], delimiter=delimiter), []) for delimiter in _DELIMITERS
+    }
     content = {reader.text, reader.image}
-    delimiter = next((one for one in headers if content & {*headers[one]}), ",")
+    delimiter = next((known for known in headers if content & {*headers[known]}), ",")
     names = headers[delimiter]
     items = _items(
         _csv_rows(csv.reader(chain(lines, [_END]), delimiter=delimiter), names), reader, "row"

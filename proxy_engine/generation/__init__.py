@@ -1,7 +1,7 @@
 """The generation loop: sequences that share forward passes, each under its own mask.
 
-Reading order: ``tokens``, ``timings``, ``forward_pass`` and ``output_layer`` (logits on demand),
-``restrictions``, ``limits``, ``constraint`` (what restricts a sequence), ``sequence_samplers``,
+Reading order: ``timings``, ``forward_pass`` and ``output_layer`` (logits on demand),
+``restrictions``, ``constraint`` (what restricts a sequence), ``sequence_samplers``,
 ``sampling`` (the next token), ``batch_rows`` (a cache, and the texts that have rows in it),
 ``sequence`` (a text of the batch), ``prefill``, ``batch`` (the loop), ``generate_step`` (the loop
 as a plain generator). Policies about tokens: ``step`` (sampled and drafted tokens),
@@ -11,22 +11,22 @@ as a plain generator). Policies about tokens: ``step`` (sampled and drafted toke
 
 from .batch import Batch as Batch
 from .constraint import Constraint as Constraint
-from .device_masks import DeviceMasks as DeviceMasks
-from .device_masks import text_token_mask as text_token_mask
 from .fast_forward import FastForward as FastForward
+from .fast_forward import Script as Script
 from .forward_pass import ForwardPass as ForwardPass
-from .limits import Deadline as Deadline
-from .limits import MinTokens as MinTokens
-from .limits import PartLimits as PartLimits
-from .limits import RepetitionStop as RepetitionStop
-from .limits import UsableTokens as UsableTokens
-from .limits import end_token_ids as end_token_ids
 from .model_checks import ModelChecks as ModelChecks
 from .prefill import Prefill as Prefill
+from .restrictions import Deadline as Deadline
 from .restrictions import GuardedGrammar as GuardedGrammar
+from .restrictions import MinTokens as MinTokens
+from .restrictions import PartLimits as PartLimits
+from .restrictions import RepetitionStop as RepetitionStop
 from .restrictions import Restriction as Restriction
-from .restrictions import Script as Script
+from .restrictions import end_token_ids as end_token_ids
+from .restrictions import text_token_mask as text_token_mask
+from .sampling import DeviceMasks as DeviceMasks
 from .sampling import ReportedLogprobs as ReportedLogprobs
+from .sampling import Token as Token
 from .sequence import GeneratedSequence as GeneratedSequence
 from .sequence import Status as Status
 from .sequence_samplers import SamplingHooks as SamplingHooks
@@ -36,7 +36,3 @@ from .speculation.draft_length import StepCosts as StepCosts
 from .speculation.draft_model import ModelDrafter as ModelDrafter
 from .speculation.drafting import Drafting as Drafting
 from .timings import Timings as Timings
-from .tokens import Token as Token
-from .wired_memory import clear_cache as clear_cache
-from .wired_memory import model_bytes as model_bytes
-from .wired_memory import wired_memory as wired_memory

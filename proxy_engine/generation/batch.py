@@ -30,9 +30,10 @@ with requires_backend():
 
 from mlx.nn.layers.base import Module
 
+from ..runtime.device_memory import clear_cache
 from .batch_rows import BatchRows
 from .cache_layers import can_merge, can_retract, can_trim, padded_tokens
-from .exact_choices import ExactChoices
+from .exact_choices import draw_choice
 from .forward_pass import ForwardPass, PassOutput, position_arguments
 from .model_checks import ModelChecks
 from .sampling import NextToken
@@ -49,7 +50,6 @@ from .step import (
     sample_rows,
     sample_together,
 )
-from .wired_memory import clear_cache
 
 _STEPS_BETWEEN_CACHE_CLEARINGS = 256
 
@@ -97,7 +97,6 @@ class Batch:
         self._rows: BatchRows[GeneratedSequence] = BatchRows()
         self._costs = costs or StepCosts()
         self._drafts = BatchDrafts(self._rows, self._probe, draft_model, self._costs, pads=pads)
-        self._choices = ExactChoices(self._pass.model, self._rows)
         # The step: sampled sequences and tokens, and whether its pass has drafts or runs ahead.
         self._sampled: list[GeneratedSequence] = []
         self._drawn: list[NextToken] = []
@@ -134,17 +133,17 @@ class Batch:
     def add(self, sequence: GeneratedSequence, cache: list[Any]) -> None:
         """Add a sequence that has ``logits``, with its cache, which the batch takes over."""
         self._has_joined = True
-        self._drafts.change()
         sequence.status = Status.RUNNING
         self._rows.add(sequence, cache)
+        self._drafts.change()
 
     def add_all(self, sequences: Sequence[GeneratedSequence], cache: list[Any]) -> None:
         """Add sequences after a joint prefill, with their batch cache."""
         self._has_joined = True
-        self._drafts.change()
         for sequence in sequences:
             sequence.status = Status.RUNNING
         self._rows.add_all(sequences, cache)
+        self._drafts.change()
 
     def remove(self, sequence: GeneratedSequence, *, wants_cache: bool = True) -> list[Any] | None:
         """Remove a sequence.
@@ -153,10 +152,11 @@ class Batch:
             The sequence's cache if it is wanted. It holds ``sequence.processed`` tokens.
         """
         sequence.draft = None
-        self._drafts.change()
         if self._draft_model is not None:
             self._draft_model.remove(sequence, keeps_cache=wants_cache)
-        return self._rows.remove(sequence, wants_cache=wants_cache)
+        cache = self._rows.remove(sequence, wants_cache=wants_cache)
+        self._drafts.change()
+        return cache
 
     def unmerge(self) -> None:
         """Convert the batch cache of a single remaining sequence to a plain one, which is faster.
@@ -168,18 +168,25 @@ class Batch:
     def sample(self) -> None:
         """Sample a token for every sequence that has logits, without waiting for it."""
         started = time.perf_counter()
-        sequences = self._rows.sequences
-        self._is_drafted = any(sequence.draft is not None for sequence in sequences)
-        choosing = [sequence for sequence in sequences if sequence.choices is not None]
-        if choosing:
-            perform(choosing, self._draw_choice)
-        prepared = perform([one for one in sequences if one.is_ready], prepare)
-        left = [one for one in prepared if not one.sampled and one.draft is None]
+        self._is_drafted = False
+        ready: list[GeneratedSequence] = []
+        left: list[GeneratedSequence] = []
+        for sequence in self._rows.sequences:
+            self._is_drafted |= sequence.draft is not None
+            if sequence.choices is not None:
+                perform((sequence,), self._draw_choice)
+            if sequence.is_ready:
+                ready.append(sequence)
+        for sequence in perform(ready, prepare):
+            if sequence.draft is not None:
+                perform((sequence,), sample_draft)
+            elif not sequence.sampled:
+                left.append(sequence)
         perform(sample_rows(left) if len(left) > 1 else left, sample)
-        if self._is_drafted:
-            perform(prepared, sample_draft)
-        self._sampled = [one for one in prepared if one.status is Status.RUNNING]
-        self._drawn = [token for one in self._sampled for token in one.sampled]
+        for sequence in ready:
+            if sequence.status is Status.RUNNING:
+                self._sampled.append(sequence)
+                self._drawn += sequence.sampled
         self._sampled_tokens = self._pass_tokens
         # Apart from the forward pass: arrays of one async_eval are ready when all of them are, and
         # the tokens are read while the pass runs.
@@ -242,7 +249,7 @@ class Batch:
                     return False
                 may_refuse = True
             is_at_limit = is_at_limit and sequence.is_at_limit
-        if is_at_limit or self._drafts.are_expected():
+        if is_at_limit or (self._drafts.are_possible and self._drafts.are_expected()):
             return False
         return not may_refuse or rows.is_plain or can_trim(rows.cache, 1)
 
@@ -256,7 +263,7 @@ class Batch:
             The drawn tokens, not evaluated; none if they cannot be drawn.
         """
         sequences = self._rows.sequences
-        if not all(sequence.is_free for sequence in sequences):
+        if not (sequences[0].is_free and all(sequence.is_free for sequence in sequences)):
             return []
         parameters = {sequence.row_parameters for sequence in sequences}
         if len(parameters) > 1 or None in parameters:
@@ -288,11 +295,11 @@ class Batch:
             sequence.tail = [sequence.sampled[0].token_id]
 
     def _measure(self) -> None:
-        """Record the time of a step in which every sequence has sampled a token.
+        """Record the time of a step in which every sequence has sampled a token, for later drafts.
 
         The draft model's part in it is not the pass's.
         """
-        if len(self._sampled) < len(self._rows.sequences):
+        if not self._drafts.are_possible or len(self._sampled) < len(self._rows.sequences):
             return
         if not self._has_joined:
             seconds = self._seconds - self._drafts.model_seconds
@@ -308,8 +315,7 @@ class Batch:
             if sequence.processed == len(sequence.tokens):
                 return
         started = time.perf_counter()
-        self._drafts.make()
-        has_drafts = any(sequence.draft is not None for sequence in sequences)
+        has_drafts = self._drafts.are_possible and self._drafts.make()
         pending = [sequence.pending for sequence in sequences]
         tokens: list[list[int]] = []
         for sequence, of_row, count in zip(
@@ -334,7 +340,7 @@ class Batch:
 
     def _draw_choice(self, sequence: GeneratedSequence) -> None:
         if sequence.is_at_choice:
-            sequence.output += self._choices.draw(sequence)
+            sequence.output += draw_choice(sequence, self._rows, self._pass.model)
 
     def _token_counts(self, pending: Sequence[Sequence[int]]) -> list[int]:
         """Return how many of its pending tokens each sequence takes in the next pass.

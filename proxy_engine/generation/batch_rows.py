@@ -134,7 +134,7 @@ class BatchRows(Generic[T]):
         for sequence in self.sequences:
             sequence.padding = longest - lengths[sequence.row]
         if not self.is_merged:
-            self._rollback = Rollback.before(self.cache, longest)
+            self._rollback = Rollback.before(self.cache, lengths)
         elif not self.is_plain:
             self._rollback = RowsRollback.before(self.cache, lengths)
 
@@ -149,17 +149,10 @@ class BatchRows(Generic[T]):
             return
         if rollback is None:
             trim_rows(self.cache, counts)
-            self._drop_padding()
-        elif isinstance(rollback, RowsRollback):
-            again = rollback.drop(counts)
-            self._drop_padding()
-            for sequence in self.sequences:
-                sequence.processed -= again[sequence.row]
         else:
-            kept = rollback.token_count - counts[0]
-            replayed = kept - rollback.keep(kept)
-            for sequence in self.sequences:
-                sequence.processed -= replayed
+            for sequence, again in zip(self.sequences, rollback.drop(counts), strict=True):
+                sequence.processed -= again
+        self._drop_padding()
 
     def withdraw(self) -> None:
         """Undo a pass over one token on trial in every row."""

@@ -194,55 +194,51 @@ def trim_rows(cache: Sequence[Any], counts: Sequence[int]) -> None:
 class Rollback:
     """The state of the cache of one sequence before a pass.
 
-    Use :meth:`before` to create it, run the pass, then call :meth:`keep` once.
+    Use :meth:`before` to create it, run the pass, then call :meth:`drop` once.
     """
 
-    def __init__(self, cache: list[Any], token_count: int) -> None:
+    def __init__(self, cache: list[Any], lengths: Sequence[int]) -> None:
         _sort_entries(cache)
         self._cache = cache
-        self.token_count = token_count
-        """The tokens of the pass."""
+        self._length = lengths[0]
         self._states = {
             index: _state(layer)
             for index, layer in enumerate(flat(cache))
-            if not _is_trimmable(layer, token_count)
+            if not _is_trimmable(layer, self._length)
         }
 
     @staticmethod
-    def before(cache: list[Any], token_count: int) -> Rollback:
+    def before(cache: list[Any], lengths: Sequence[int]) -> Rollback:
         """Return to the state of a cache before a pass with this.
 
         Args:
-            cache: The cache of a single sequence. The pass may replace its layers by quantized
-                ones.
-            token_count: The tokens of the pass.
+            cache: The cache of a single sequence, or of rows that drop the same. The pass may
+                replace its layers by quantized ones.
+            lengths: Tokens of each row in the pass, all equal.
         """
-        return Rollback(cache, token_count)
+        return Rollback(cache, lengths)
 
-    def keep(self, accepted: int) -> int:
-        """Remove the tokens behind the accepted ones from the cache. The device is not waited for.
+    def drop(self, counts: Sequence[int]) -> list[int]:
+        """Remove the last tokens of the pass. The device is not waited for.
 
         Args:
-            accepted: How many of the pass's tokens are kept, from the first one on.
+            counts: The tokens to remove from each row, all equal.
 
         Returns:
-            How many of them the cache holds now: ``accepted``, or 0 if it could only be restored to
-            the state before the pass. The accepted tokens are to be processed again then.
+            How many tokens of each row are to be processed again, because the cache could only be
+            restored to the state before the pass.
         """
-        count = self.token_count
-        layers = list(flat(self._cache))
-        if accepted == count:
-            return accepted
-        if not all(_keeps_pass(layers[index]) for index in self._states):
-            accepted = 0
-        for index, layer in enumerate(layers):
+        layers, dropped = list(flat(self._cache)), counts[0]
+        if dropped and not all(_keeps_pass(layers[index]) for index in self._states):
+            dropped = self._length
+        for index, layer in enumerate(layers if dropped else ()):
             if index not in self._states:
-                trim([layer], count - accepted)
-            elif accepted:
-                _drop_last(layer, count - accepted)
+                trim([layer], dropped)
+            elif dropped < self._length:
+                _drop_last(layer, dropped)
             else:
                 vars(layer).update(self._states[index])
-        return accepted
+        return [dropped - count for count in counts]
 
 
 class RowsRollback:

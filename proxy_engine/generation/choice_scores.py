@@ -22,8 +22,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import mlx.core as mx
 import numpy as np
@@ -31,8 +31,8 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 
 from .cache_layers import padded_tokens
-from .device_masks import DeviceMasks
 from .forward_pass import run_model
+from .sampling import DeviceMasks
 from .shared_prefix import Layers, prefix_caches, row_layers
 
 NEGLIGIBLE = 1e-6
@@ -103,8 +103,7 @@ class _Row:
     bound: float = 0.0
 
 
-@dataclass(slots=True)
-class ChoiceScores:
+class ChoiceScores(NamedTuple):
     """The scores of the options.
 
     Attributes:
@@ -117,21 +116,15 @@ class ChoiceScores:
     log_scores: npt.NDArray[np.float64]
     log_estimates: npt.NDArray[np.float64]
 
-    @classmethod
-    def unknown(cls, options: int) -> ChoiceScores:
-        """Return scores that are still to be found."""
-        return cls(*np.full((2, options), -np.inf))
-
 
 Temper = Callable[[mx.array, Sequence[int]], mx.array]
 """From logits, shape (vocabulary,), and the tokens behind the generated ones to tempered logits."""
 
 
-@dataclass(slots=True)
 class ChoiceScorer:
     """Scores the options of one choice of one sequence.
 
-    Attributes:
+    Args:
         model: The model.
         masks: Masks on the device.
         temper: Returns the logits of the distribution that options are scored by.
@@ -140,11 +133,20 @@ class ChoiceScorer:
         arguments: Other arguments of the model's call.
     """
 
-    model: Module
-    masks: DeviceMasks
-    temper: Temper
-    depends_on_tokens: bool = False
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(
+        self,
+        model: Module,
+        masks: DeviceMasks,
+        temper: Temper,
+        *,
+        depends_on_tokens: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._model = model
+        self._masks = masks
+        self._temper = temper
+        self._depends_on_tokens = depends_on_tokens
+        self._arguments = arguments or {}
 
     def scores(
         self,
@@ -163,41 +165,104 @@ class ChoiceScorer:
                 have the largest sum need to be scored. ``None``: all options are scored that are
                 not negligible.
         """
-        found = ChoiceScores.unknown(len(candidates))
-        scaled = self.temper(logits.reshape(-1), ())
+        self._candidates, self._noise = candidates, noise
+        self._found = np.full(len(candidates), -np.inf)
+        # Rows that wait, in descending order of their bounds.
+        self._queue: list[tuple[float, int, _Row]] = []
+        # Options whose rows were processed, and the bounds of these rows.
+        self._leaves: list[int] = []
+        self._log_bounds: list[float] = []
+        self._tokens = 0
+        scaled = self._temper(logits.reshape(-1), ())
         total = cast(float, mx.logsumexp(scaled).item())
-        search = _Search(candidates, found, noise)
-        self._open(_Prefix(layers, (), 0.0, scaled, total), range(len(candidates)), search)
-        while not search.is_decided:
-            self._pass(search.next_rows(), search)
-        search.estimate()
-        return found
+        self._open(_Prefix(layers, (), 0.0, scaled, total), range(len(candidates)))
+        while not self._is_decided:
+            self._pass(self._next_rows())
+        return ChoiceScores(self._found, self._estimates())
 
-    def _open(self, prefix: _Prefix, options: Sequence[int], search: _Search) -> None:
+    # The queue.
+
+    @property
+    def _is_decided(self) -> bool:
+        """Whether no row that waits can change the draw, or the scores by more than allowed."""
+        if not self._queue:
+            return True
+        found = _log_sum(self._found)
+        waiting = _log_sum([row.bound for _, _, row in self._queue])
+        if self._noise is None or -self._queue[0][0] > (self._found + self._noise).max():
+            return waiting < found + math.log(NEGLIGIBLE)
+        limit = _MAX_SCORED_TOKENS_ON_GPU if _is_on_gpu() else _MAX_SCORED_TOKENS_ON_CPU
+        return self._tokens >= limit or waiting < found + math.log(_TOLERANCE)
+
+    def _next_rows(self) -> list[_Row]:
+        """Take the rows of the next pass: the first ones that have the prefix of the first one."""
+        first = self._queue[0][2]
+        max_tokens = _MAX_TOKENS_ON_GPU
+        if not _is_on_gpu():
+            max_tokens = _MAX_TOKENS_ON_CPU if self._noise is None else _FEW_TOKENS_ON_CPU
+        largest = max(layer.keys.nbytes for layer in first.prefix.layers)
+        max_rows = min(_MAX_ROWS, max(1, _MAX_PREFIX_BYTES // max(1, largest)))
+        rows: list[_Row] = []
+        others = []
+        longest = 0
+        while self._queue and len(rows) < max_rows:
+            entry = heapq.heappop(self._queue)
+            row = entry[2]
+            if row.prefix is not first.prefix:
+                others.append(entry)
+                continue
+            longest = max(longest, len(row.tokens))
+            if rows and longest * (len(rows) + 1) > max_tokens:
+                others.append(entry)
+                break
+            rows.append(row)
+        for entry in others:
+            heapq.heappush(self._queue, entry)
+        leaves = [row for row in rows if len(row.options) == 1]
+        self._leaves += [row.options[0] for row in leaves]
+        self._log_bounds += [row.bound for row in leaves]
+        self._tokens += longest * len(rows)
+        return rows
+
+    def _estimates(self) -> npt.NDArray[np.float64]:
+        """Return the scores, with estimates for the options whose rows still wait."""
+        estimates = self._found.copy()
+        scored = [leaf for leaf in self._leaves if np.isfinite(self._found[leaf])]
+        ratio = min(0.0, _log_sum(self._found[scored]) - _log_sum(self._log_bounds))
+        for _, _, row in self._queue:
+            estimate = row.bound - math.log(len(row.options)) + (ratio if scored else 0.0)
+            estimates[row.options] = estimate
+        return estimates
+
+    # Passes.
+
+    def _open(self, prefix: _Prefix, options: Sequence[int]) -> None:
         """Score the options that end at a prefix, and queue the rows of the others."""
-        candidates = search.candidates
+        candidates = self._candidates
         ended = [option for option in options if candidates[option].tokens == prefix.tokens]
         if ended:
             masses = self._masses(
                 prefix.logits[None], [candidates[option].allowed for option in ended]
             )
             for option, mass in zip(ended, masses, strict=True):
-                search.found.log_scores[option] = prefix.logprob + mass - prefix.total
+                self._found[option] = prefix.logprob + mass - prefix.total
         rows = _rows(prefix, [option for option in options if option not in ended], candidates)
         if not rows:
             return
         firsts = mx.take(prefix.logits, mx.array([row.tokens[0] for row in rows])) - prefix.total
         for row, logprob in zip(rows, cast("list[float]", firsts.tolist()), strict=True):
-            row.bound = prefix.logprob + logprob
-            search.add(row)
+            key = row.bound = prefix.logprob + logprob
+            if self._noise is not None:
+                key += float(self._noise[row.options].max())
+            heapq.heappush(self._queue, (-key, row.options[0], row))
 
-    def _pass(self, rows: Sequence[_Row], search: _Search) -> None:
+    def _pass(self, rows: Sequence[_Row]) -> None:
         """Process rows with one prefix; score their options, or queue the rows behind them."""
-        prefix, found, candidates = rows[0].prefix, search.found, search.candidates
+        prefix, candidates = rows[0].prefix, self._candidates
         caches = prefix_caches(prefix.layers)
         longest = max(len(row.tokens) for row in rows)
         tokens = padded_tokens([row.tokens for row in rows])
-        logits = run_model(self.model, tokens, caches, self.arguments)
+        logits = run_model(self._model, tokens, caches, self._arguments)
         tempered = self._tempered(logits, rows)
         totals = mx.logsumexp(tempered, axis=-1)
         lengths = mx.array([len(row.tokens) for row in rows])
@@ -218,20 +283,20 @@ class ChoiceScorer:
             total = cast(float, end_totals[number].item())
             if number in mass_of:
                 (option,) = row.options
-                found.log_scores[option] = logprob + mass_of[number] - total
+                self._found[option] = logprob + mass_of[number] - total
                 continue
             layers = row_layers(prefix.layers, caches, number, len(row.tokens))
             inner = _Prefix(layers, prefix.tokens + row.tokens, logprob, ends[number], total)
-            self._open(inner, row.options, search)
+            self._open(inner, row.options)
 
     def _tempered(self, logits: mx.array, rows: Sequence[_Row]) -> mx.array:
-        if not self.depends_on_tokens:
-            return self.temper(logits, ())
+        if not self._depends_on_tokens:
+            return self._temper(logits, ())
         return mx.stack(
             [
                 mx.stack(
                     [
-                        self.temper(logits[number, at], row.prefix.tokens + row.tokens[: at + 1])
+                        self._temper(logits[number, at], row.prefix.tokens + row.tokens[: at + 1])
                         for at in range(logits.shape[1])
                     ]
                 )
@@ -251,7 +316,7 @@ class ChoiceScorer:
             by_mask.setdefault(id(mask), []).append(number)
         masses = [0.0] * len(allowed)
         for numbers in by_mask.values():
-            on_device = self.masks.on_device(allowed[numbers[0]])
+            on_device = self._masks.on_device(allowed[numbers[0]])
             chosen = logits if len(logits) == 1 else logits[mx.array(numbers)]
             if on_device.ids is not None:
                 kept = mx.take(chosen, on_device.ids, axis=-1)
@@ -286,91 +351,6 @@ def _common_length(texts: Sequence[tuple[int, ...]]) -> int:
     first, last = min(texts), max(texts)
     shortest = min(map(len, texts))
     return next((at for at in range(shortest) if first[at] != last[at]), shortest)
-
-
-class _Search:
-    """The queue of rows, in descending order of their bounds.
-
-    Args:
-        candidates: The options.
-        found: The scores found so far.
-        noise: As in :meth:`ChoiceScorer.scores`.
-    """
-
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        found: ChoiceScores,
-        noise: npt.NDArray[np.float64] | None,
-    ) -> None:
-        self.candidates = candidates
-        self.found = found
-        self._noise = noise
-        self._open: list[tuple[float, int, _Row]] = []
-        # Options whose rows were processed, and the bounds of these rows.
-        self._leaves: list[int] = []
-        self._log_bounds: list[float] = []
-        self._tokens = 0
-
-    def add(self, row: _Row) -> None:
-        """Queue a row."""
-        key = row.bound
-        if self._noise is not None:
-            key += float(self._noise[row.options].max())
-        heapq.heappush(self._open, (-key, row.options[0], row))
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether no row that waits can change the draw, or the scores by more than allowed."""
-        if not self._open:
-            return True
-        scores = self.found.log_scores
-        found = _log_sum(scores)
-        waiting = _log_sum([row.bound for _, _, row in self._open])
-        if self._noise is None or -self._open[0][0] > (scores + self._noise).max():
-            return waiting < found + math.log(NEGLIGIBLE)
-        limit = _MAX_SCORED_TOKENS_ON_GPU if _is_on_gpu() else _MAX_SCORED_TOKENS_ON_CPU
-        return self._tokens >= limit or waiting < found + math.log(_TOLERANCE)
-
-    def next_rows(self) -> list[_Row]:
-        """Take the rows of the next pass: the first ones that have the prefix of the first one."""
-        first = self._open[0][2]
-        max_tokens = _MAX_TOKENS_ON_GPU
-        if not _is_on_gpu():
-            max_tokens = _MAX_TOKENS_ON_CPU if self._noise is None else _FEW_TOKENS_ON_CPU
-        largest = max(layer.keys.nbytes for layer in first.prefix.layers)
-        max_rows = min(_MAX_ROWS, max(1, _MAX_PREFIX_BYTES // max(1, largest)))
-        rows: list[_Row] = []
-        others = []
-        longest = 0
-        while self._open and len(rows) < max_rows:
-            entry = heapq.heappop(self._open)
-            row = entry[2]
-            if row.prefix is not first.prefix:
-                others.append(entry)
-                continue
-            longest = max(longest, len(row.tokens))
-            if rows and longest * (len(rows) + 1) > max_tokens:
-                others.append(entry)
-                break
-            rows.append(row)
-        for entry in others:
-            heapq.heappush(self._open, entry)
-        leaves = [row for row in rows if len(row.options) == 1]
-        self._leaves += [row.options[0] for row in leaves]
-        self._log_bounds += [row.bound for row in leaves]
-        self._tokens += longest * len(rows)
-        return rows
-
-    def estimate(self) -> None:
-        """Estimate the scores of the options whose rows still wait."""
-        found = self.found
-        found.log_estimates[:] = found.log_scores
-        scored = [leaf for leaf in self._leaves if np.isfinite(found.log_scores[leaf])]
-        ratio = min(0.0, _log_sum(found.log_scores[scored]) - _log_sum(self._log_bounds))
-        for _, _, row in self._open:
-            estimate = row.bound - math.log(len(row.options)) + (ratio if scored else 0.0)
-            found.log_estimates[row.options] = estimate
 
 
 def _is_on_gpu() -> bool:

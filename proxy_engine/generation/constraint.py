@@ -14,18 +14,15 @@ from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
 from state_machines.grammar.node import Node
 from state_machines.root import Part, RootMatcher
 
-from .device_masks import Mask
-from .fast_forward import must_end
-from .limits import MinTokens
+from .fast_forward import Script, must_end
 from .restrictions import (
     ADVANCE_STEPS,
     GuardedGrammar,
     Limit,
+    MinTokens,
     Restriction,
-    Script,
-    plain_form,
 )
-from .tokens import TextEnd
+from .sampling import Mask, TextEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +50,8 @@ class Constraint:
             tokens left.
         end_token_ids: Tokens that end the text. The first of them is used for a forced end.
         max_tokens: Maximum number of generated tokens.
+        usable: The tokens that unconstrained text may have: bool, shape (vocabulary,). ``None``:
+            all.
         part: The only part of an answer that is no composition.
 
     Attributes:
@@ -64,6 +63,7 @@ class Constraint:
         has_grammar: Whether there is a grammar.
         end_token_ids: Tokens that end the text.
         max_tokens: Maximum number of generated tokens.
+        usable: The tokens that unconstrained text may have.
         generated: Tokens taken so far.
         written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
@@ -76,10 +76,12 @@ class Constraint:
         end_token_ids: tuple[int, ...],
         max_tokens: int,
         *,
+        usable: Mask | None = None,
         part: Part | None = None,
     ) -> None:
         self.end_token_ids = end_token_ids
         self.max_tokens = max_tokens
+        self.usable = usable
         self.generated = 0
         self.written = 0
         self.forced_text = b""
@@ -177,26 +179,16 @@ class Constraint:
         Raises:
             SlowMaskError: The mask takes too long. The state is unchanged.
         """
-        allowed, generated = None, self.generated + unread
+        allowed, generated = self.usable, self.generated + unread
         for restriction in self.restrictions:
             allowed = restriction.mask(self, allowed, generated)
         return allowed
 
     def accepts(self, token_id: int) -> bool:
-        """Whether the text can still be completed in time after a token that the mask allows."""
-        return self.grammar is None or self.grammar.guard.accepts(token_id)
-
-    def is_usable(self, token_id: int, size: int) -> bool:
-        """Whether unconstrained text may contain a token; grammars check their own.
-
-        Args:
-            token_id: The token.
-            size: Size of the vocabulary.
-        """
-        if self.grammar is not None or not 0 <= token_id < size:
-            return self.grammar is not None
-        allowed = self.mask()
-        return allowed is None or bool(allowed[token_id])
+        """Whether a token may come next, and the text can still be completed in time after it."""
+        if self.grammar is not None:
+            return self.grammar.guard.accepts(token_id)
+        return self.usable is None or bool(self.usable[token_id])
 
     def compute_slow(self) -> None:
         """Compute the mask that was too slow for the model thread, so that :meth:`mask` finds it.
@@ -230,7 +222,8 @@ class Constraint:
         """
         matcher, form = self.matcher, b""
         if matcher is not None:
-            form = plain_form(matcher.vocabulary, token_id)
+            form = matcher.vocabulary.token_bytes[token_id] or b""
+            form = form.replace(Vocabulary.SPECIAL_MARK, b"")
             self.written += len(form)
             self.forced_text = b"" if has_alternatives else self.forced_text + form
             if self._refused:
@@ -312,7 +305,8 @@ class Constraint:
         limit = None if state is None else grammar.exceeded_limit(state, 1)
         if limit is None:
             return
-        earlier, form = self.cut, plain_form(grammar.matcher.vocabulary, token_id)
+        earlier, form = self.cut, grammar.matcher.vocabulary.token_bytes[token_id] or b""
+        form = form.replace(Vocabulary.SPECIAL_MARK, b"")
         self.cut_off(limit, form)
         after = grammar.matcher.copy()
         with suppress(GrammarBudgetError), step_budget(ADVANCE_STEPS):

@@ -22,15 +22,15 @@ from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
-from state_machines.grammar.temperatures import same_temperature
+from state_machines.grammar.rule_options import same_temperature
 
 from ..prompt_cache.layers import max_scorable_length
 from ..results.parts import ScoredChoice, ScoredOption
 from .batch_rows import BatchRows
 from .choice_scores import Candidate, ChoiceScorer, ChoiceScores
 from .forward_pass import position_arguments
+from .sampling import Token
 from .sequence import GeneratedSequence
-from .tokens import Token
 
 _MASK_STEPS = 5_000
 """Step budget of the masks behind the options, about 25 ms."""
@@ -39,92 +39,43 @@ _TEMPERATURE_STEPS = 20_000
 """Step budget of the temperatures of the options, about 0.1 s."""
 
 
-class ExactChoices:
-    """Draws the finite choices of the sequences of a batch. To be used on the model thread.
+def draw_choice(
+    sequence: GeneratedSequence, rows: BatchRows[GeneratedSequence], model: Module
+) -> list[Token]:
+    """Draw the choice that a sequence has reached, and restrict its grammar to the option.
+
+    A choice that cannot be scored, because of its masks or the kind of cache, is left to be
+    sampled token by token, and counted. To be called on the model thread.
 
     Args:
-        model: The model.
+        sequence: A sequence at a choice.
         rows: The sequences with their cache, which is not changed.
+        model: The model.
+
+    Returns:
+        The tokens that were appended; none if the first one depends on what follows the option, and
+        is sampled.
     """
-
-    def __init__(self, model: Module, rows: BatchRows[GeneratedSequence]) -> None:
-        self._model = model
-        self._rows = rows
-
-    def draw(self, sequence: GeneratedSequence) -> list[Token]:
-        """Draw the choice that a sequence has reached, and restrict its grammar to the option.
-
-        A choice that cannot be scored, because of its masks or the kind of cache, is left to be
-        sampled token by token, and counted.
-
-        Args:
-            sequence: A sequence at a choice.
-
-        Returns:
-            The tokens that were appended; none if the first one depends on what follows the option,
-            and is sampled.
-        """
-        # Work that exceeds its budget the first time may not do so again.
-        if sequence.unscorable_at == len(sequence.tokens):
-            return []
-        choice, scores = ReachedChoice.at(sequence), None
-        if choice is not None:
-            count = len(choice.options)
-            drawn_noise = choice.sampler.option_noise(count + len(choice.left_out))
-            noise = np.array(drawn_noise, np.float64)
-            if choice.left_out and not sequence.constraint.is_limited:
-                self._draw_without_limit(sequence, choice, noise)
-            noise = noise[:count]
-            scores = self._scores(choice, sequence, noise)
-        if choice is None or scores is None:
-            sequence.unscorable_at = len(sequence.tokens)
-            sequence.inexact_choice_tokens += 1
-            return []
-        return choice.draw(sequence, scores, noise)
-
-    def _draw_without_limit(
-        self, sequence: GeneratedSequence, choice: ReachedChoice, noise: npt.NDArray[np.float64]
-    ) -> None:
-        """Record the option that would be drawn if all of them fitted, if it does not fit."""
-        every = choice.without_limit(sequence)
-        scores = None if every is None else self._scores(every, sequence, noise)
-        if every is None or scores is None:
-            return
-        number = int(np.argmax(every.logprobs(scores) + noise))
-        if number >= len(choice.options):
-            sequence.constraint.refuse_option(every.options[number])
-
-    def _scores(
-        self, choice: ReachedChoice, sequence: GeneratedSequence, noise: npt.NDArray[np.float64]
-    ) -> ChoiceScores | None:
-        if len(choice.options) == 1:
-            return ChoiceScores(*np.zeros((2, 1)))
-        longest = max(len(candidate.tokens) for candidate in choice.candidates)
-        if sequence.processed + longest > max_scorable_length(self._rows.cache):
-            return None
-        sampler = choice.sampler
-        has_penalties = sampler.parameters.has_penalties
-        needs_all = sampler.parameters.has_filters
-
-        def temper(logits: mx.array, behind: Sequence[int]) -> mx.array:
-            before = [*sequence.tokens, *behind] if has_penalties else ()
-            return sampler.scaled_logits(logits, before, prompt_tokens=sequence.prompt_tokens)
-
-        scorer = ChoiceScorer(
-            self._model,
-            sequence.masks,
-            temper,
-            depends_on_tokens=has_penalties,
-            arguments=position_arguments([sequence.rope_delta]),
-        )
-        with sequence.timings.during("dispatch"):
-            scores = scorer.scores(
-                choice.candidates,
-                self._rows.prefix(sequence),
-                sequence.next_logits.all(),
-                None if needs_all else noise,
-            )
-        return scores if np.isfinite(scores.log_scores).any() else None
+    # Work that exceeds its budget the first time may not do so again.
+    if sequence.unscorable_at == len(sequence.tokens):
+        return []
+    choice = ReachedChoice.at(sequence)
+    if choice is not None:
+        count = len(choice.options)
+        noise = np.array(choice.sampler.option_noise(count + len(choice.left_out)), np.float64)
+        if choice.left_out and not sequence.constraint.is_limited:
+            every = choice.without_limit(sequence)
+            scores = None if every is None else every.scores(sequence, rows, model, noise)
+            if every is not None and scores is not None:
+                number = int(np.argmax(every.logprobs(scores) + noise))
+                if number >= count:
+                    sequence.constraint.refuse_option(every.options[number])
+        scores = choice.scores(sequence, rows, model, noise[:count])
+        if scores is not None:
+            return choice.draw(sequence, scores, noise[:count])
+    sequence.unscorable_at = len(sequence.tokens)
+    sequence.inexact_choice_tokens += 1
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +128,42 @@ class ReachedChoice:
             return None
         options, candidates = [*self.options, *self.left_out], [*self.candidates, *more]
         return ReachedChoice(options, candidates, self.sampler)
+
+    def scores(
+        self,
+        sequence: GeneratedSequence,
+        rows: BatchRows[GeneratedSequence],
+        model: Module,
+        noise: npt.NDArray[np.float64],
+    ) -> ChoiceScores | None:
+        """Score the options; ``None`` if the cache does not allow it, or none can be drawn."""
+        if len(self.options) == 1:
+            return ChoiceScores(*np.zeros((2, 1)))
+        longest = max(len(candidate.tokens) for candidate in self.candidates)
+        if sequence.processed + longest > max_scorable_length(rows.cache):
+            return None
+        sampler = self.sampler
+        has_penalties = sampler.parameters.has_penalties
+
+        def temper(logits: mx.array, behind: Sequence[int]) -> mx.array:
+            before = [*sequence.tokens, *behind] if has_penalties else ()
+            return sampler.scaled_logits(logits, before, prompt_tokens=sequence.prompt_tokens)
+
+        scorer = ChoiceScorer(
+            model,
+            sequence.masks,
+            temper,
+            depends_on_tokens=has_penalties,
+            arguments=position_arguments([sequence.rope_delta]),
+        )
+        with sequence.timings.during("dispatch"):
+            scores = scorer.scores(
+                self.candidates,
+                rows.prefix(sequence),
+                sequence.next_logits.all(),
+                None if sampler.parameters.has_filters else noise,
+            )
+        return scores if np.isfinite(scores.log_scores).any() else None
 
     def logprobs(self, scores: ChoiceScores) -> npt.NDArray[np.float64]:
         """Return the log-probabilities by which options are drawn, shape (options,).

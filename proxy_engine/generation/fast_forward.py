@@ -1,12 +1,12 @@
-"""Fast-forward tokens: forced text, tokenized as the tokenizer would do it in context."""
+"""Forced text: tokenized as the tokenizer would do it in context, and written without sampling."""
 
 from __future__ import annotations
 
 import string
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,16 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_range, bytes_in
 
+from .restrictions import MASK_STEPS, Restriction, only
+from .sampling import Mask
+
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 
+    from .constraint import Constraint
+
 Encode: TypeAlias = Callable[[str], Sequence[int]]
 """Text to token ids, without added special tokens. Called on the model's thread."""
-
-MASK_STEPS = 5_000
-"""Step budget of one mask on the model thread, about 25 ms."""
 
 _CONTEXT_TOKENS = 4
 """Tokens before the forced text that are tokenized together with it."""
@@ -207,6 +209,71 @@ class FastForward:
         # Some texts spell special tokens.
         is_same = b"".join(forms[i] or b"" for i in tokens) == text
         return tokens if is_same else None
+
+
+class Script(Restriction):
+    """Tokens that are known before they are sampled: forced text, and an option that was drawn.
+
+    They are not sampled, or sampled under masks of one token.
+
+    Args:
+        fast_forward: Tokenizes forced text; ``None``: its tokens are sampled.
+        samples_end: Whether a forced end is sampled, too.
+    """
+
+    def __init__(
+        self, fast_forward: FastForward | None = None, *, samples_end: bool = False
+    ) -> None:
+        self._fast_forward = fast_forward
+        self._samples_end = samples_end
+        self._tokens: Sequence[int] = ()
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a token is to be sampled under a mask of one token."""
+        return bool(self._tokens)
+
+    def copy(self, text: Constraint) -> Self:
+        """Return a script in the same state."""
+        return self._twin() if self._tokens else self
+
+    def write(self, tokens: Sequence[int]) -> None:
+        """Let tokens follow each other whose text the grammar forces, if they are sampled."""
+        if self._fast_forward is None:
+            self._tokens = tokens
+
+    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+        """Allow the next token of the script alone, unless it is refused."""
+        if allowed is None or not self._tokens or not allowed[self._tokens[0]]:
+            return allowed
+        return only(allowed, self._tokens[0])
+
+    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
+        """Go on behind the token; another one than the script's ends it."""
+        if self._tokens:
+            self._tokens = self._tokens[1:] if token_id == self._tokens[0] else ()
+
+    def forced_tokens(self, text: Constraint, tokens: Sequence[int]) -> Iterator[int]:
+        """Iterate over the tokens that need no sampling; see :meth:`Constraint.forced_tokens`."""
+        grammar = text.grammar
+        if grammar is None:
+            return
+        if self._fast_forward is not None:
+            for token_id in self._fast_forward.tokens(grammar.matcher, tokens):
+                if not grammar.guard.accepts(token_id):
+                    # The text needs a tokenization with fewer tokens than the tokenizer's.
+                    break
+                yield token_id
+        matcher = grammar.matcher
+        if not self._samples_end and must_end(matcher.state) and not matcher.is_finished:
+            yield text.end_token_ids[0]
+
+    def expects_text(self, text: Constraint) -> bool:
+        """Whether forced text is likely to follow the next token, whose mask is small."""
+        masked = None if text.grammar is None else text.grammar.masked
+        if self._fast_forward is None or masked is None:
+            return False
+        return self._fast_forward.may_follow(*masked)
 
 
 def must_end(state: Node) -> bool:

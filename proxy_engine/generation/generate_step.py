@@ -19,17 +19,17 @@ from ..errors import InvalidOptionError
 from ..prompt_cache.layers import quantize_cache
 from .batch import Batch
 from .constraint import Constraint
-from .device_masks import DeviceMasks, text_token_mask
-from .fast_forward import FastForward, text_encoder
+from .fast_forward import FastForward, Script, text_encoder
 from .forward_pass import ForwardPass
-from .limits import UsableTokens, end_token_ids
 from .prefill import Prefill, default_prefill_step_size
-from .restrictions import GuardedGrammar, Restriction, Script
+from .restrictions import GuardedGrammar, Restriction, end_token_ids, text_token_mask
+from .sampling import DeviceMasks
 from .sequence import GeneratedSequence, Status
 from .sequence_samplers import (
     CustomSampler,
     LogitsProcessor,
     LogprobsSampler,
+    SequenceSamplers,
     xtc_special_tokens,
 )
 
@@ -131,19 +131,16 @@ def generate_step(
             tokenizer = TokenizerWrapper(tokenizer)
         vocabulary = _checked_vocabulary(vocabulary, tokenizer, width)
         restrictions: list[Restriction] = []
+        usable = text_token_mask(vocabulary) if machine is None else None
         if machine is not None:
             guard = Guard(machine.matcher(vocabulary), max_tokens)
             tokenize = FastForward(text_encoder(tokenizer, threading.Lock()), vocabulary)
-            restrictions = [
-                GuardedGrammar(guard),
-                Script(tokenize if fast_forward else None),
-            ]
-        elif (usable := text_token_mask(vocabulary)) is not None:
-            restrictions = [UsableTokens(usable)]
-        constraint = Constraint(restrictions, end_token_ids(vocabulary, tokenizer), max_tokens)
-    selects = _SingleSampler(_custom_sampler(sampler, logits_processors or (), vocabulary))
+            restrictions = [GuardedGrammar(guard), Script(tokenize if fast_forward else None)]
+        ends = end_token_ids(vocabulary, tokenizer)
+        constraint = Constraint(restrictions, ends, max_tokens, usable=usable)
+    single = _custom_sampler(sampler, logits_processors or (), vocabulary)
     prefill = Prefill(
-        GeneratedSequence(prompt_ids, constraint, selects, masks=masks),
+        GeneratedSequence(prompt_ids, constraint, SequenceSamplers.of_one(single), masks=masks),
         ForwardPass(model),
         make_prompt_cache(model, max_kv_size) if prompt_cache is None else prompt_cache,
         prefill_step_size or default_prefill_step_size(),
@@ -157,7 +154,7 @@ def generate_step(
         ),
         inputs=None if input_embeddings is None else _Embeddings(input_embeddings),
     )
-    steps = _generate(prefill, selects.single, width, prompt_progress_callback or (lambda *_: None))
+    steps = _generate(prefill, single, width, prompt_progress_callback or (lambda *_: None))
     return steps if stream is None else _on_stream(steps, stream)
 
 
@@ -245,16 +242,6 @@ def _on_stream(
 def _certain(token_id: int, width: int) -> mx.array:
     """Return the log-probabilities of a forced token, shape (width,)."""
     return mx.where(mx.arange(width) == token_id, 0.0, -mx.inf)
-
-
-class _SingleSampler:
-    """Chooses one sampler for every token."""
-
-    def __init__(self, single: CustomSampler) -> None:
-        self.single = single
-
-    def sampler(self, _constraint: Constraint) -> CustomSampler:
-        return self.single
 
 
 class _Embeddings:

@@ -261,12 +261,12 @@ def _read(model: Module, tokens: mx.array, cache: list[Any], passes: int) -> _Lo
 
 def _wide_pass_error(model: Module, cache: list[Any], token_ids: Sequence[int]) -> float:
     """Return the error of one pass over some tokens. The cache is restored."""
-    tokens = mx.array([list(token_ids)] * _row_count(cache))
-    found = []
+    rows, found = [list(token_ids)] * _row_count(cache), []
     for passes in (1, len(token_ids)):
-        rollback = Rollback.before(cache, len(token_ids))
-        found.append(_read(model, tokens, cache, passes)[0])
-        rollback.keep(0)
+        lengths = [len(row) for row in rows]
+        rollback = Rollback.before(cache, lengths)
+        found.append(_read(model, mx.array(rows), cache, passes)[0])
+        rollback.drop(lengths)
     return logits_error(*found)
 
 

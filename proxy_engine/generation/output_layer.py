@@ -101,10 +101,15 @@ class OutputLayer:
             tokens, width): the outputs of the state layers, concatenated, or those inputs.
         """
         logits: mx.array = self._model(tokens, cache=cache, **arguments)
+        calls, self._recorder.calls = self._recorder.calls, []
         # Earlier calls are those of a pass that has failed.
-        hidden = self._recorder.take_calls()[-1][0]
-        outputs = [layer.take_calls()[-1][1] for layer in self._state_layers]
-        return hidden, logits, mx.concatenate(outputs, axis=-1) if outputs else hidden
+        states = hidden = calls[-1][0]
+        if self._state_layers:
+            outputs = [layer.calls[-1][1] for layer in self._state_layers]
+            for layer in self._state_layers:
+                layer.calls = []
+            states = mx.concatenate(outputs, axis=-1)
+        return hidden, logits, states
 
     def logits(self, hidden: mx.array) -> mx.array:
         """Return the logits of all tokens.
@@ -161,32 +166,28 @@ class _Recorder:
 
     Attributes:
         layer: The layer.
+        calls: The input and the output of each call.
         result: Returned in place of recorded outputs, unless it is ``None``.
     """
 
     def __init__(self, layer: Module) -> None:
         self.layer = layer
+        self.calls: list[tuple[Any, Any]] = []
         self.result: mx.array | None = None
         self._is_embedding = hasattr(layer, "as_linear")
-        self._calls: list[tuple[Any, Any]] = []
+        self._recorded: Callable[..., Any] = _projection(layer)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.layer, name)
 
     def __call__(self, inputs: Any, *arguments: Any, **named: Any) -> Any:
-        output = self.layer(inputs, *arguments, **named)
-        return output if self._is_embedding else self._recorded(inputs, output)
+        if self._is_embedding:
+            return self.layer(inputs)
+        return self.as_linear(inputs, *arguments, **named)
 
-    def as_linear(self, inputs: mx.array) -> Any:
-        return self._recorded(inputs, self.layer.as_linear(inputs))
-
-    def take_calls(self) -> list[tuple[Any, Any]]:
-        """Return the input and the output of each call since the last time."""
-        calls, self._calls = self._calls, []
-        return calls
-
-    def _recorded(self, inputs: Any, output: Any) -> Any:
-        self._calls.append((inputs, output[0] if isinstance(output, tuple) else output))
+    def as_linear(self, inputs: Any, *arguments: Any, **named: Any) -> Any:
+        output = self._recorded(inputs, *arguments, **named)
+        self.calls.append((inputs, output[0] if isinstance(output, tuple) else output))
         return output if self.result is None else self.result
 
 
@@ -206,7 +207,7 @@ def _record_output_layer(model: Module) -> tuple[Module, _Recorder]:
         twin = _with_layers(model, {id(candidate): recorder})
         # Nothing is evaluated.
         width = twin(*_short_prompt(model)).shape[-1]
-        if len(recorder.take_calls()) == 1 and candidate.weight.shape[0] == width:
+        if len(recorder.calls) == 1 and candidate.weight.shape[0] == width:
             found.append((twin, recorder))
     if len(found) != 1:
         raise ValueError(f"{len(found)} layers may be the output layer")
@@ -275,7 +276,7 @@ def _find_finish(model: Module, output_layer: _Recorder) -> _Function:
         ValueError: It is another function, or not applied to each logit alone.
     """
     width = model(*_short_prompt(model)).shape[-1]
-    ((_, projected),) = output_layer.take_calls()
+    projected = output_layer.calls[-1][1]
     samples = mx.linspace(-100, 100, 2 * width)
     # In another order: large values are not those of the last tokens.
     samples = samples[(mx.arange(2 * width) * 7919) % (2 * width)].reshape(1, 2, width)
@@ -284,7 +285,6 @@ def _find_finish(model: Module, output_layer: _Recorder) -> _Function:
     output_layer.result = samples
     finished: mx.array = model(*_short_prompt(model))
     output_layer.result = None
-    output_layer.take_calls()
     of_one, bound = finished[0, 0, 0], finished[0, 0, 1]
     factor = (mx.arctanh(of_one / bound) * bound).astype(bound.dtype)
     finishes: tuple[_Function, ...] = (

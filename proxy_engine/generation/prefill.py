@@ -17,10 +17,10 @@ from mlx_lm.models.cache import KVCache
 
 from ..conversation.prompts import PromptInputs
 from ..runtime.blas import has_fast_blas
+from ..runtime.device_memory import clear_cache
 from .cache_layers import drop_padding, merge, padded_tokens, right_padded, trim
 from .forward_pass import ForwardPass, NextLogits, PassOutput, position_arguments
 from .sequence import GeneratedSequence
-from .wired_memory import clear_cache
 
 # A forward pass cannot be interrupted, so the step size bounds how late a cancellation takes
 # effect.

@@ -14,15 +14,23 @@ from ..errors import InvalidOptionError
 from ..results.parts import ScoredChoice
 from .batch_rows import CachedText
 from .constraint import Constraint
-from .device_masks import DeviceMask, DeviceMasks
 from .fast_forward import FastForward
 from .forward_pass import NextLogits
-from .sampling import LazyLogprobs, NextToken, Proposal, ReportedLogprobs, masked_logits
-from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers, TokenSamplers
+from .sampling import (
+    DeviceMask,
+    DeviceMasks,
+    LazyLogprobs,
+    NextToken,
+    Proposal,
+    ReportedLogprobs,
+    TextEnd,
+    Token,
+    masked_logits,
+)
+from .sequence_samplers import CustomSampler, RandomState, SequenceSamplers
 from .speculation.drafting import Drafting
 from .speculation.drafts import Draft
 from .timings import Timings
-from .tokens import TextEnd, Token
 
 
 class Status(Enum):
@@ -81,7 +89,7 @@ class GeneratedSequence(CachedText):
         self,
         prompt_ids: Sequence[int],
         constraint: Constraint,
-        samplers: TokenSamplers,
+        samplers: SequenceSamplers,
         *,
         masks: DeviceMasks,
         choices: FastForward | None = None,
@@ -306,7 +314,7 @@ class GeneratedSequence(CachedText):
     def advance_forced(self) -> list[Token]:
         """Take the tokens that need no sampling: forced text, and a forced end."""
         taken: list[Token] = []
-        if self.finished:
+        if self.status is Status.DONE:
             return taken
         for token_id in self.constraint.forced_tokens(self.tokens):
             part = self.constraint.part
@@ -349,14 +357,8 @@ class GeneratedSequence(CachedText):
     @property
     def random_state(self) -> RandomState:
         """The random keys of the samplers, which can be set back to an earlier state."""
-        return self._own_samplers.random_state
+        return self.samplers.random_state
 
     @random_state.setter
     def random_state(self, state: RandomState) -> None:
-        self._own_samplers.random_state = state
-
-    @property
-    def _own_samplers(self) -> SequenceSamplers:
-        if not isinstance(self.samplers, SequenceSamplers):
-            raise AssertionError("a sequence that is drafted has own samplers")
-        return self.samplers
+        self.samplers.random_state = state

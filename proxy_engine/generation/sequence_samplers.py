@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import mlx.core as mx
 
@@ -158,13 +158,6 @@ RandomState: TypeAlias = Mapping[SamplingParameters, int]
 """How many random keys each of a sequence's samplers has used."""
 
 
-class TokenSamplers(Protocol):
-    """Chooses the sampler of each token; see :class:`SequenceSamplers`."""
-
-    def sampler(self, constraint: Constraint) -> Sampler | CustomSampler:
-        """Return the sampler of the next token."""
-
-
 class SequenceSamplers:
     """The samplers of one sequence. Parts and rules with equal parameters share one.
 
@@ -191,6 +184,13 @@ class SequenceSamplers:
         self._streams = _streams(options, temperatures)
         self._samplers: dict[SamplingParameters, Sampler] = {}
         self._by_place: dict[tuple[str, float | None], Sampler | CustomSampler] = {}
+
+    @classmethod
+    def of_one(cls, sampler: CustomSampler) -> SequenceSamplers:
+        """Return samplers that choose the same one for every token."""
+        made = cls(GenerationOptions())
+        made._by_place["", None] = sampler
+        return made
 
     def sampler(self, constraint: Constraint) -> Sampler | CustomSampler:
         """Return the sampler of the next token."""

@@ -23,12 +23,10 @@ from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
 from . import sampling
-from .fast_forward import MASK_STEPS
-from .restrictions import SlowMaskError
-from .sampling import NextToken
+from .restrictions import MASK_STEPS, SlowMaskError
+from .sampling import NextToken, Token
 from .sequence import GeneratedSequence, Status
 from .speculation.drafts import Draft
-from .tokens import Token
 
 
 def perform(

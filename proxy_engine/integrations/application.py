@@ -27,8 +27,8 @@ with requires_extra("openai", purpose="OpenAI's interface in the same process"):
     from starlette.types import ASGIApp, Scope
     from starlette.types import Message as Message
 
+    from ..server.admission import EngineHost
     from ..server.app import create_app
-    from ..server.host import EngineHost
     from ..server.settings import ServerSettings
 
 Put: TypeAlias = Callable[[Message | None], None]

@@ -134,7 +134,7 @@ class ChatProxyEngine(ChatOpenAI):
         complete = _complete_calls(choices[0]) if choices else None
         if converted is not None and complete is not None:
             assert isinstance(converted.message, AIMessageChunk)
-            # The arguments are then no JSON, as those of a call that another server cuts off.
+            # The arguments are then no JSON, as in a call that another server cuts off.
             rest = tool_call_chunk(args="}", index=complete)
             converted.message.tool_call_chunks = [rest]
         if converted is not None and reasoning:

@@ -57,7 +57,7 @@ def mcp_tools(*servers: Any, prefix: bool = False, timeout: float | None = 60) -
     Args:
         servers: Each is a ``ClientSession`` or a ``Client`` that is connected, or what ``Client``
             connects to: ``StdioServerParameters``, a URL, a transport. A mapping gives names to
-            several of them. Connected ones belong to an event loop and need ``async with``.
+            several of them. Connected servers belong to an event loop and need ``async with``.
         prefix: Whether the names of all tools begin with the name of their server. Without it, only
             names that several servers have do.
         timeout: Seconds within which a server has to answer; ``None``: no limit.

@@ -56,7 +56,7 @@ _SPECIAL_V4 = tuple(
         ),
     )
 )
-# Others are local, such as the metadata of clouds in fd00::/8, or unassigned.
+# Other addresses are local, such as the metadata of clouds in fd00::/8, or unassigned.
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _SPECIAL_V6 = tuple(
     map(

@@ -110,7 +110,7 @@ def apply_adapter(model: Module, directory: Path, name: str) -> None:
     config = read_adapter(directory, name)
     try:
         if isinstance(config, AddedLayers):
-            # The parameters of the added layers are then the only trainable ones.
+            # Only the parameters of the added layers are trainable then.
             model.freeze()
             linear_to_lora_layers(
                 model,

@@ -180,7 +180,7 @@ class BlockHead(DraftHeadModule):
         self.state_layers = sorted(set(module.config.target_layer_ids))
 
     def _bind(self, target: Module) -> None:
-        # It would accept mlx-vlm's own targets only. Misfits are found by a pass.
+        # The check accepts mlx-vlm's own targets only. A pass finds misfits.
         self.module.validate_target_compatibility = lambda _: None
         self.module.bind(target)
 
@@ -313,7 +313,7 @@ def check_own_heads(model: str | os.PathLike[str] | Module | None) -> None:
         model: The argument ``model`` of an engine.
 
     Raises:
-        DraftModelError: It has no heads, or those of a family that is not supported.
+        DraftModelError: It has no heads, or heads of a family that is not supported.
         MissingExtraError: mlx-vlm is not installed.
     """
     split = import_extra("draft-heads", f"{_DRAFTERS}.mtp_split", purpose="a draft head")

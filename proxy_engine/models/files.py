@@ -273,7 +273,7 @@ def num_layers(model: Module, config: Mapping[str, Any]) -> int | None:
 
 def hidden_size(config: Mapping[str, Any]) -> int | None:
     """Return the width of the hidden states; ``None`` if the configuration does not state it."""
-    # Beside the configuration of the text model, the same key can be that of an image encoder.
+    # Beside the configuration of the text model, the same key can belong to an image encoder.
     return _stated(_WIDTH_KEYS, [*_text_parts(config), config])
 
 

@@ -278,7 +278,7 @@ def _load(
         lazy=options.lazy,
     )
     if parts.speech is not None:
-        # Its tokenizer is not that of the files alone.
+        # Its tokenizer differs from the tokenizer in the files.
         return replace(loaded, directory=None, speech=parts.speech)
     _check_end_token(loaded, options)
     return loaded
@@ -326,7 +326,7 @@ def evaluate_weights(model: Module, name: str) -> None:
         ModelFormatError: The arrays cannot be evaluated.
     """
     try:
-        # One by one: arrays that others are computed from are freed on the way.
+        # Separately: an array is freed once the arrays that need it are computed.
         for array in _arrays(model):
             mx.eval(array)
             mx.clear_cache()

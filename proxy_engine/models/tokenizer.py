@@ -60,7 +60,7 @@ def tokenizer_files(directory: str | os.PathLike[str]) -> list[Path]:
 def with_chat_template(tokenizer: TokenizerWrapper, template: str) -> TokenizerWrapper:
     """Return a copy of a tokenizer with another chat template.
 
-    mlx-lm's parser of tool calls is that of the new template, as after loading.
+    mlx-lm's parser of tool calls follows from the new template, as after loading.
     """
     # Deferred: it imports transformers, as the tokenizer did.
     from mlx_lm import tokenizer_utils  # noqa: PLC0415

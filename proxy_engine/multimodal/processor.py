@@ -174,7 +174,7 @@ class MultimodalProcessor:
         if bos_id is None or not is_doubled or not text.startswith(bos) or text.startswith(bos * 2):
             return arrays
         if any("bound" in name or "position" in name for name in arrays):
-            # They refer to tokens by number.
+            # These arrays refer to tokens by number.
             return arrays
         return {
             name: value[:, 1:] if getattr(value, "shape", None) == ids.shape else value

@@ -147,7 +147,7 @@ class SpeculationOptions(OptionModel):
     """Maximum number of draft tokens per forward pass, whatever drafts them. A larger
     `num_draft_tokens` raises the default."""
     num_draft_tokens: int | None = Field(default=None, ge=1, le=MAX_DRAFT_TOKENS)
-    """Number of tokens that the draft model drafts per forward pass. Default: that of the engine,
+    """Number of tokens that the draft model drafts per forward pass. Default: the engine's,
     which chooses it by the acceptance rate if it has none."""
     prompt_lookup: bool = True
     """Whether text is drafted that the answer repeats from the prompt, or from itself."""
@@ -173,7 +173,7 @@ class SpeculationOptions(OptionModel):
 class PartOptions(OptionModel, SamplingParameters):
     """Options that differ while one part of the answer is written.
 
-    Sampling parameters that are not given are those of the request.
+    Sampling parameters default to the request's.
     """
 
     name_hints: ClassVar[Mapping[str, str]] = _HINTS
@@ -247,8 +247,8 @@ class GenerationOptions(OptionModel, SamplingParameters):
     of tools and small ranges of integers, up to 256 options. All options are scored, each with what
     must follow it, before one is chosen. At temperature 0 the best option is taken."""
     confidence: bool | None = None
-    """Whether the probability of each sampled token among the allowed ones is recorded, from which
-    `result.confidences()` has the probability of every value. `None`: if the whole answer is a
+    """Whether the probability of each sampled token among all allowed tokens is recorded, for
+    `result.confidences()`: the probability of every value. `None`: if the whole answer is a
     choice, an enumeration or a Boolean."""
     additional_properties: AdditionalProperties = "closed"
     """`closed`: objects have the properties that the schema of the response format or tool lists,
@@ -301,12 +301,12 @@ class GenerationOptions(OptionModel, SamplingParameters):
         str | ToolFormat | None,
         PlainValidator(parse_tool_format, json_schema_input_type=str | None),
     ] = None
-    """The format of tool calls, or its name. Default: that of the engine."""
+    """The format of tool calls, or its name. Default: the engine's."""
     tool_delimiters: Annotated[
         tuple[str, str] | None,
         PlainValidator(parse_delimiters, json_schema_input_type=list[str] | None),
     ] = None
-    """The texts before and after tool calls, in place of those of the tool format."""
+    """The texts before and after tool calls, in place of the tool format's texts."""
     media_in_history: Literal["placeholder", "error"] = "placeholder"
     """What becomes of images and recordings before the last answer that the model does not read:
     text such as `[1 image]` in their place, or an error. In the newest turn they are always an

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 
 from ..errors import EngineClosedError
-from ..generation import wired_memory
+from ..runtime.device_memory import wired_memory
 from .continuous_batch import ContinuousBatch
 from .request import Emit, Finish, Job, Request, ignore
 from .worker import Worker

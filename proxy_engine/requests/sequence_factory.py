@@ -34,7 +34,6 @@ from ..generation import (
     SequenceSamplers,
     StepCosts,
     Timings,
-    UsableTokens,
     end_token_ids,
     text_token_mask,
     xtc_special_tokens,
@@ -101,6 +100,7 @@ class SequenceFactory:
             self._restrictions(request, samples_all=samples_all),
             ends,
             request.max_tokens,
+            usable=self._usable_tokens(options) if guard is None else None,
             part=request.answer.part,
         )
         samplers = SequenceSamplers(
@@ -129,10 +129,7 @@ class SequenceFactory:
                 # The time until a stream is read lies between the two, and does not count.
                 begin = request.created - request.preparation_seconds
             made.append(Deadline(begin + options.max_seconds))
-        if guard is None:
-            usable = self._usable_tokens(options)
-            made += [] if usable is None else [UsableTokens(usable)]
-        else:
+        if guard is not None:
             limits = {
                 name: part.max_tokens
                 for name, part in options.parts.items()
@@ -144,7 +141,8 @@ class SequenceFactory:
         if options.min_tokens:
             made.append(MinTokens(options.min_tokens, self.masks, self.vocabulary.size))
         if guard is not None:
-            if options.stop_repetition:
+            # A text of bounded length has no value without a bound.
+            if options.stop_repetition and guard.matcher.state.max_length is None:
                 made.append(RepetitionStop(RepetitionDetector(self.vocabulary)))
             forced = self.fast_forward if options.fast_forward and not samples_all else None
             made.append(Script(forced, samples_end=samples_all))

@@ -383,7 +383,7 @@ def _text_reader(values: AnswerValues, region: Region, choice: ScoredChoice) -> 
     """Return a function from an option's text to whether it writes a region as it is."""
     chosen = choice.chosen.text.encode()
     # A text ends where the next byte is not its own: "cat" does not begin "catfish". The
-    # beginning of a call is that of one tool only.
+    # beginning of a call belongs to one tool only.
     end = region.end + (region.kind == "text")
     expected = values.output[choice.offset : end]
     reaches = choice.offset + len(chosen) >= end

@@ -32,7 +32,7 @@ class Event(pydantic.BaseModel):
 
 
 class PromptProgress(Event):
-    """The number of prompt tokens that have been processed. The first event has the cached ones."""
+    """The number of processed prompt tokens. The first event counts cached tokens."""
 
     type: Literal["prompt_progress"] = "prompt_progress"
     processed: int

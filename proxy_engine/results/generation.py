@@ -68,7 +68,7 @@ class GenerationResult(Generic[T]):
         choices: All answers if ``n`` is above 1, otherwise empty. The first one is this answer.
         scored_choices: The finite choices that were drawn exactly, in the order of the output.
         quotes: Where the strings with ``x-substring-of`` stand in their sources, in document order.
-            Those of tool calls and of compositions are not listed.
+            Quotes in tool calls and in compositions are not listed.
         token_origins: A letter for each token: ``s`` if it was sampled, ``d`` if it was sampled and
             a draft had proposed it, ``c`` if it writes a part of an option that was drawn exactly,
             ``f`` if the grammar forced it.

@@ -62,7 +62,7 @@ class Usage:
             media, compiling the answer's grammar.
         queue_seconds: Time in the queue, before ``prompt_seconds``.
         drafted_tokens: Draft tokens that forward passes verified. Forced tokens are not counted.
-        accepted_tokens: Those of them that became tokens of the output.
+        accepted_tokens: Draft tokens that became tokens of the output.
         drafts: The same by source: ``"value"``, ``"repetition"`` and ``"forced_text"`` of copied
             text, ``"draft_model"``, ``"draft_head"``.
         forward_passes: Forward passes after the prompt in which the request took part.
@@ -173,7 +173,7 @@ class AnswerPart:
         is_marker: Whether the text is a delimiter, such as ``</think>``, rather than content.
         pointer: The JSON Pointer of the value that the text is, as in
             :meth:`GenerationResult.confidence`; ``None`` for other text. The beginning of a tool
-            call has that of the tool's name.
+            call has the pointer of the tool's name.
     """
 
     name: str

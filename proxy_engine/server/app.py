@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from ..engine.inference_engine import InferenceEngine
 from ..options.generation import GenerationOptions
-from .admission import Admission
+from .admission import Admission, Host, Lease
 from .endpoints import (
     choices,
     messages,
@@ -23,7 +23,6 @@ from .endpoints import (
     transcriptions,
 )
 from .errors import add_error_handlers
-from .host import Host, Lease
 from .load_checks import LoadChecks, MemoryGate, used_bytes
 from .metrics import Metrics
 from .middleware import middleware_for

@@ -26,8 +26,8 @@ class _LimitedProtocol(H11Protocol):
     The time starts when the connection opens, and again with the first byte of each further
     request. It also limits a body that the client still sends after the response.
 
-    A connection beyond ``max_connections`` closes the one that has waited longest for a request
-    head, so that idle connections do not use up the process's file descriptors.
+    A connection beyond ``max_connections`` closes the connection that has waited longest for a
+    request head, so that idle connections do not use up the process's file descriptors.
     """
 
     head_seconds: float

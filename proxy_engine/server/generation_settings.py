@@ -41,7 +41,7 @@ _CACHE_OPTIONS = {
 # A raw prompt is no conversation, into which these options would write.
 _CONVERSATION_OPTIONS = {"schema_in_prompt", "chat_template_kwargs", "calls_in_text"}
 
-# OpenAI's defaults; the second is that of completions.
+# OpenAI's defaults; `_RAW_MAX_TOKENS` is for completions.
 _TEMPERATURE = 1.0
 _RAW_MAX_TOKENS = 16
 _MAX_TOKENS = GenerationOptions.model_fields["max_tokens"].default

@@ -189,9 +189,9 @@ class LoadChecks:
             ApiError: The model or its draft model cannot be loaded, the draft model has another
                 vocabulary, or the adapter belongs to another model.
         """
-        for one in model.files:
-            if one.problem is not None:
-                raise for_client(one.problem.error(one.name), model)
+        for part in model.files:
+            if part.problem is not None:
+                raise for_client(part.problem.error(part.name), model)
         if model.directory is None:
             return
         # One check at a time: each takes a second of processor time.
@@ -266,10 +266,12 @@ def _without_paths(text: str, model: KnownModel) -> str:
 
     The errors of libraries name files, and their names tell clients about the server's users.
     """
-    known = [(one.directory, one.name) for one in model.files if one.directory is not None]
+    known = [(part.directory, part.name) for part in model.files if part.directory is not None]
     if model.adapter is not None:
         known.append((model.adapter, model.adapter.name))
-    names = {str(path): name for one, name in known for path in (one, one.resolve())}
+    names = {
+        str(path): name for directory, name in known for path in (directory, directory.resolve())
+    }
     # A directory may begin with the path of another one.
     for path in sorted(names, key=len, reverse=True):
         if os.sep in path:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from ..checks import short_repr
 from ..engine.inference_engine import InferenceEngine
 from ..requests.worker import on_own_thread
+from .admission import CheckModel, Host, Lease, check_suitable
 from .errors import ApiError, shutting_down
-from .host import CheckModel, Host, Lease, check_suitable
 from .load_checks import LoadChecks, MemoryGate, for_client, release_unused, used_bytes
 from .metrics import Metrics
 from .models import DEFAULT_MODEL, KnownModel, ModelChoice, ModelRegistry
@@ -43,7 +43,7 @@ class ModelHost(Host):
         load: Loads a model.
         metrics: Counts the loads.
         memory: Refuses models that do not fit; ``None`` for one without a limit.
-        checks: Checks the files of models; ``None`` for those of models without own code.
+        checks: Checks the files of models; by default for models without own code.
         current: A model that is already in memory.
         idle_seconds: Time without requests after which the model is unloaded; ``None`` for never.
     """

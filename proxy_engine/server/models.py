@@ -35,7 +35,7 @@ ANY_NAME = "*"
 """The alias that makes every unknown name a name of the default model."""
 
 _MAX_NAME_CHARACTERS = 1000
-"""The length of names that are not those of models. Every chunk of an answer repeats the name."""
+"""The length of unknown names, which ``ANY_NAME`` allows. Every chunk of an answer repeats it."""
 
 FileSignature: TypeAlias = tuple[tuple[str, int, int], ...]
 """Names, sizes and modification times of files."""
@@ -202,7 +202,7 @@ class ModelRegistry:
     def find_draft(self, name: str) -> KnownModel | None:
         """Return the draft model of that name: the default model's, or any known model.
 
-        ``DEFAULT_MODEL`` is a name of the former, and ``OWN`` that of the heads of any model.
+        ``DEFAULT_MODEL`` is the default model's draft model, and ``OWN`` the heads of any model.
         """
         if is_own(name):
             return KnownModel(OWN, OWN)
@@ -231,7 +231,7 @@ class ModelRegistry:
         default = self.default()
         if default.transcribes is transcribes:
             return default
-        suitable = (one for one in self.models() if one.transcribes is transcribes)
+        suitable = (model for model in self.models() if model.transcribes is transcribes)
         return next(suitable, default)
 
     def _named(self, source: str) -> KnownModel:
@@ -335,7 +335,7 @@ def _adapter_inside(parent: Path, path: Path) -> Path | None:
         directory = path.resolve()
         is_adapter = (directory / CONFIGURATION).is_file()
     except (OSError, RuntimeError):
-        # It cannot be read, or is a loop of symbolic links.
+        # The directory cannot be read, or is a loop of symbolic links.
         return None
     return directory if is_adapter and directory.is_relative_to(parent) else None
 
@@ -343,7 +343,7 @@ def _adapter_inside(parent: Path, path: Path) -> Path | None:
 def _snapshots(hub_cache: Path) -> Iterator[tuple[str, Path]]:
     """Yield the repo id and a snapshot of each model in the Hugging Face cache.
 
-    The snapshot is that of the main branch if it is present.
+    The snapshot of the main branch is preferred.
     """
     for repository in sorted(hub_cache.glob("models--*")):
         try:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..checks import short_repr
 from ..errors import PromptError
 from .errors import ApiError
-from .history import media_part, readable_arguments
+from .message_content import media_part, readable_arguments
 from .response_store import ConversationItem, ResponseStore
 
 ITEM_KEYS: Mapping[str, frozenset[str]] = {
@@ -107,8 +107,8 @@ def defined_tools(
     """Return the definitions of tools in items.
 
     Returns:
-        Those before the first message of the conversation, which the prompt lists with the tools of
-        the request; and later ones, which messages describe.
+        The tools before the first message of the conversation, which the prompt lists with the
+        tools of the request; and later tools, which messages describe.
     """
     head = _head(items)
     return [*_definitions(items[:head])], [*_definitions(items[head:])]

@@ -57,7 +57,7 @@ class StoredResponse:
 class ResponseStore:
     """The latest ``capacity`` responses, up to 256 MiB. Thread-safe.
 
-    The ones that were stored first are dropped first. Each counts with its whole conversation,
+    The oldest responses are dropped first. Each counts with its whole conversation,
     although the responses of a conversation share its items.
     """
 

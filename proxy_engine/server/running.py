@@ -23,9 +23,8 @@ from fastapi import Depends, Request
 from ..results.events import Finished, PromptProgress, StreamEvent, TokenGenerated
 from ..results.generation import GenerationResult
 from ..transcription.results import Transcript, TranscriptSegment
-from .admission import Admission
+from .admission import Admission, Host, Lease
 from .errors import PartName, shutting_down
-from .host import Host, Lease
 from .metrics import Metrics
 from .models import KnownModel, ModelChoice, ModelRegistry
 from .response_store import ResponseStore
@@ -182,7 +181,7 @@ class Running:
     def log_fields(self) -> dict[str, Any]:
         """Fields of the request's log line."""
         usages = [result.usage for result in self._results]
-        recordings = [one.duration for one in self._results if isinstance(one, Transcript)]
+        recordings = [result.duration for result in self._results if isinstance(result, Transcript)]
         return {
             **({"audio_seconds": round(sum(recordings), 2)} if recordings else {}),
             "prompt_tokens": sum(usage.prompt_tokens for usage in usages),

@@ -115,7 +115,7 @@ class ServerSettings(BaseSettings):
     max_running: int = Field(default=8, ge=1)
     """answers generated at a time"""
     max_queue: int = Field(default=64, ge=0)
-    """answers waiting at a time; further ones get status 503"""
+    """answers waiting at a time; further answers get status 503"""
     max_choices: int = Field(default=16, ge=1)
     """answers per request"""
     max_body_bytes: int | None = Field(default=None, ge=1)
@@ -125,7 +125,7 @@ class ServerSettings(BaseSettings):
     max_connections: int = Field(default=1000, ge=1)
     """open connections, within half of the limit on file descriptors"""
     max_prompt_characters: int = Field(default=1_000_000, ge=1)
-    """size of a prompt; longer ones get status 413"""
+    """size of a prompt; longer prompts get status 413"""
     allow_image_urls: bool = False
     """whether images at http and https URLs are fetched, from public addresses"""
     max_images: int = Field(default=MediaOptions().max_images, ge=0)

@@ -154,7 +154,7 @@ class ToolReader:
 
     def _has(self, name: str, namespace: str | None) -> bool:
         return any(
-            (each.name, each.namespace) == (name, namespace) for each in self.listed.values()
+            (listed.name, listed.namespace) == (name, namespace) for listed in self.listed.values()
         )
 
 
@@ -235,7 +235,9 @@ def is_hosted(definition: Any) -> bool:
 def _members(namespace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     members = namespace.get("tools")
     return (
-        [each for each in members if isinstance(each, Mapping)] if isinstance(members, list) else []
+        [member for member in members if isinstance(member, Mapping)]
+        if isinstance(members, list)
+        else []
     )
 
 

@@ -113,7 +113,7 @@ class ToolList:
             InvalidToolError: No tool is left, or the choice names one of them, or the error names
                 no tool of the list.
         """
-        errors = {each.tool: each for each in (error, *error.others)}
+        errors = {refusal.tool: refusal for refusal in (error, *error.others)}
         left = tuple(listed for listed in self.listed if listed.tool.name not in errors)
         if len(left) == len(self.listed):
             raise error
@@ -168,7 +168,9 @@ class ToolList:
         for entry in allowed["tools"]:
             kind = entry.get("type") if isinstance(entry, Mapping) else None
             if kind == "namespace":
-                members = [each.tool for each in self.listed if each.namespace == entry.get("name")]
+                members = [
+                    listed.tool for listed in self.listed if listed.namespace == entry.get("name")
+                ]
                 references += [_reference(tool) for tool in members]
             elif kind in CALLABLE or not isinstance(kind, str):
                 try:
@@ -184,7 +186,7 @@ class ToolList:
         raise self._hosted_error("allowed_tools")
 
     def _hosted_error(self, kind: str) -> ApiError:
-        names = ", ".join(repr(label(each.name, each.namespace)) for each in self.listed[:8])
+        names = ", ".join(repr(label(listed.name, listed.namespace)) for listed in self.listed[:8])
         return _choice_error(
             f"the tool choice {short_repr(kind)} names no tool that this server can call: hosted "
             f"tools do not run here. {f'Known are {names}.' if names else 'No tools were given.'}"

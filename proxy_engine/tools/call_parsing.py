@@ -71,7 +71,7 @@ def parse_tool_calls(
             tokenizer of the model that wrote the text, whose format is detected.
         tools: The tools, in any form that ``resolve_tools`` accepts. ``None`` reads the calls of
             any tool and does not check their arguments. Values whose type depends on the schema
-            are read as those of properties that the schema does not list.
+            are read as values of properties that the schema does not list.
 
     Raises:
         InvalidToolError: A tool is invalid.

@@ -28,8 +28,8 @@ def resolve_tools(source: Iterable[Any] | None) -> tuple[Tool, ...]:
     """Return the tools of a mixed list, in order; none for ``None``.
 
     Raises:
-        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is that of the
-        item.
+        InvalidToolError: An item is no tool, or its name occurs twice; ``index`` is its
+        position.
     """
     if source is None:
         return ()

@@ -29,8 +29,8 @@ def repaired_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
 
     - A keyword that is ``null`` is absent, but for ``const``, ``default`` and examples.
     - An empty list in place of an object of schemas is an empty object.
-    - A Boolean ``exclusiveMinimum`` or ``exclusiveMaximum`` beside its bound is that of draft 4.
-    - A Boolean ``required`` of a property is that of draft 3.
+    - A Boolean ``exclusiveMinimum`` or ``exclusiveMaximum`` beside its bound is of draft 4.
+    - A Boolean ``required`` of a property is of draft 3.
 
     Args:
         schema: The JSON Schema of a tool's parameters. It is not changed.

@@ -27,7 +27,7 @@ from ..text_formats import TextFormat
 from ..validation import JsonValidator
 from .input_format import InputFormat, InputSyntax
 
-# 128 is the limit of the Model Context Protocol and of Anthropic; that of OpenAI is 64.
+# 128 is the limit of the Model Context Protocol and of Anthropic; OpenAI's is 64.
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 # Drafts in which `$ref` overrides the keywords beside it.

@@ -69,7 +69,7 @@ def load_speech_model(
     from .whisper import Whisper  # noqa: PLC0415 - imports mlx-audio, which is optional.
 
     with warnings.catch_warnings():
-        # That the tokenizer is missing is an error here.
+        # A missing tokenizer is an error here, and no warning.
         warnings.filterwarnings("ignore", message="Could not load WhisperProcessor")
         model = stt.load(
             path, lazy=lazy, revision=revision, model_type="whisper", model_name_parts=["whisper"]

@@ -1,4 +1,4 @@
-"""The language of constrained transcripts, and the constrained text of one.
+"""The language of constrained transcripts, and the constrained text in a transcript.
 
 A speech model writes a space before each word, the first one included. Words may precede the
 constrained text, a *lead-in* such as "please call"::

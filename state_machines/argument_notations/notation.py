@@ -1,4 +1,8 @@
-"""The interface of notations of arguments."""
+"""The interface of notations of arguments.
+
+A *notation* is a way to write the object ``{"city": "Oslo"}``: as JSON, as ``city="Oslo"`` in
+Python, or as ``<parameter=city>Oslo</parameter>``.
+"""
 
 from __future__ import annotations
 

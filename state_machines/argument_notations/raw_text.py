@@ -1,4 +1,7 @@
-"""Raw texts: strings without quotes and escapes that parsers read as strings."""
+"""Raw texts: strings without quotes and escapes that parsers read as strings.
+
+In ``<parameter=city>Oslo</parameter>`` the value ``Oslo`` is raw; as JSON it would be ``"Oslo"``.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from state_machines.errors import (
 )
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import union
-from state_machines.grammar.token_limits import LimitedRule, count_token
+from state_machines.grammar.rule_options import LimitedRule, count_token
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskStore

@@ -305,10 +305,18 @@ class Guard:
         matcher, plan, left = self.matcher, self._plan, self.left
         if matcher.state.nullable and token_id in matcher.vocabulary.end_token_ids:
             return None if matcher.is_finished else (None, COMPLETE)
-        state = self.state_after(token_id) if left > 0 else None
+        state: Node | None = None
+        found: Plan | None = None
+        try:
+            if left > 0:
+                state = matcher.state_after(token_id, steps=LIMITS.token_advance_steps)
+            if state is not None:
+                found = self._completion.plan(state, steps=LIMITS.token_plan_steps)
+        except (GrammarBudgetError, TokenRejectedError, UnwritableTextError):
+            # No state: the token is refused. No plan: it is, unless it is the first of the plan.
+            pass
         if state is None:
             return None
-        found = self._planned(state)
         if found is not None and found.length >= left:
             found = None
         # The rest of a searched plan can be shorter than the plan that is made for the state.

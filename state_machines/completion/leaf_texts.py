@@ -1,7 +1,7 @@
-"""Short words of languages that are not composed of others: texts, numbers, tries.
+"""Short words of languages without parts: texts, numbers, tries.
 
-A best-first search finds the word. Of the symbols that lead to the same state it tries one: if
-possible a symbol that is a single token and has long runs as tokens.
+A best-first search finds the word. If several symbols lead to the same state, it tries a single
+symbol: if possible one that is a token and whose runs are tokens, such as ``a`` with ``aaaa``.
 """
 
 from __future__ import annotations

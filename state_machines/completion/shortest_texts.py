@@ -1,12 +1,12 @@
 """Short texts that complete states, composed from the texts of their parts.
 
-The shortest word of a concatenation consists of those of its parts, that of a union is one of its
-members'. So a word is found without walking the states byte by byte, and the word of a part serves
-all states that contain the part. Knuth, "A generalization of Dijkstra's algorithm", 1977, solves
-such systems of equations; here they are unfolded on demand, depth first, with an upper bound on the
-weight that can still be an improvement. The result is a word of the language, but not always the
-shortest: parts are compared by their weight in tokens, and the search takes the first word when its
-budget is spent.
+The shortest word of ``a·b`` is the shortest word of ``a`` with the shortest word of ``b`` behind
+it; the shortest word of ``a|b`` is the shorter of both. So a word is found without walking the
+states byte by byte, and the word of a part serves all states that contain the part. Knuth, "A
+generalization of Dijkstra's algorithm", 1977, solves such systems of equations; here they are
+unfolded on demand, depth first, with an upper bound on the weight that can still be an improvement.
+The result is a word of the language, but not always the shortest: parts are compared by their
+weight in tokens, and the search takes the first word when its budget is spent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from state_machines.grammar.lazy import Deferred, Lazy, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, Repetition, Union
 from state_machines.grammar.remembered import Remembered
-from state_machines.grammar.token_limits import TokenLimited
+from state_machines.grammar.rule_options import TokenLimited
 from state_machines.grammar.tokens import TokenNode
 from state_machines.limits import LIMITS
 from state_machines.masks.spelled_tokens import SpelledTokens
@@ -235,7 +235,7 @@ class _TextSearch:
             found = self._leaves.encoded(node)
             if found is not None:
                 return found
-            # It may be that its shortest text is too long.
+            # Its shortest text may be too long.
             return None if node.min_length > limit else (yield node.expansion, limit)
         if isinstance(node, Lazy):
             return (yield node.expansion, limit)

@@ -5,8 +5,9 @@ end alike.
 
 Texts are segmented by dynamic programming from their end, one byte at a time. The result for a
 piece depends only on its *context*: the first bytes behind it, as many as the longest token has,
-and the fewest tokens from each of these positions to the end. The counts of a context are relative,
-so a piece that is repeated is segmented once for each different context.
+and the fewest tokens from each of these positions to the end. Before ``": 1}``, for example, it
+matters whether ``":`` is a token. The counts of a context are relative, so a piece that is repeated
+is segmented once for each different context.
 """
 
 from __future__ import annotations

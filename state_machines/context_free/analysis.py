@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 
 from state_machines.budgets import spend
 from state_machines.errors import GrammarSyntaxError
@@ -37,9 +37,8 @@ class Analysis:
     Attributes:
         rules: The reachable rules by name.
         shortest: The length of each rule's shortest text in bytes; ``math.inf`` if there is none.
-        empty_only: Names of the rules that match the empty text alone.
         order: Strongly connected components of the rules, a rule after those it refers to.
-            References to rules that match nothing, or the empty text alone, do not count.
+            References to rules that match nothing do not count.
         left_edges: The rules that are left corners of a rule, other than such ones.
         left_order: The same as ``order``, where only these references count.
         recursive: Names of the rules that refer to themselves, directly or through others.
@@ -49,16 +48,12 @@ class Analysis:
         GrammarSyntaxError: A rule is referred to and not defined.
     """
 
-    def __init__(
-        self, rules: dict[str, Rule], start: str, empty_terminals: Set[int] = frozenset()
-    ) -> None:
-        self._empty_terminals = empty_terminals
+    def __init__(self, rules: dict[str, Rule], start: str) -> None:
         self._sizes: dict[str, int] = {}
         callees = self._callees(rules, start)
         self.rules = {name: rules[name] for name in callees}
-        callers = _reversed(callees)
-        self.shortest = self._shortest_lengths(callers)
-        self.empty_only = self._empty_only_rules(callers)
+        self.shortest: dict[str, float] = dict.fromkeys(callees, math.inf)
+        self._find_shortest(callees)
         edges = {name: self._productive(names) for name, names in callees.items()}
         self.order = components(edges)
         self.recursive = _in_cycles(self.order, edges)
@@ -95,13 +90,26 @@ class Analysis:
         return {name: callees[name] for name in reachable(start, callees.__getitem__)}
 
     def _productive(self, names: Iterable[str]) -> list[str]:
-        return [
-            name for name in names if self.shortest[name] < math.inf and name not in self.empty_only
-        ]
+        return [name for name in names if self.shortest[name] < math.inf]
 
     def shortest_length(self, expression: Expression) -> float:
         """Return the bytes of an expression's shortest text; ``math.inf`` if there is none."""
-        return _shortest_length(expression, self.shortest, self._empty_terminals)
+        match expression:
+            case Terminal() | NamedTokens():
+                return 1
+            case String(text=text):
+                return len(text.encode())
+            case Characters(members=members):
+                return len(chr(members.ranges[0][0]).encode()) if members else math.inf
+            case Reference(name=name):
+                return self.shortest[name]
+            case Series(parts=parts):
+                return sum(map(self.shortest_length, parts))
+            case Choice(branches=branches):
+                return min(map(self.shortest_length, branches))
+            case Repeat(body=body, min_count=min_count):
+                return min_count * self.shortest_length(body) if min_count else 0
+        raise AssertionError(f"{expression!r} is not an expression of a grammar")
 
     def nullable(self, expression: Expression) -> bool:
         """Return whether an expression matches the empty text."""
@@ -148,8 +156,6 @@ class Analysis:
             """
             match expression:
                 case Terminal(number=number):
-                    if number in self._empty_terminals:
-                        return False, 0, 0
                     behind.setdefault(1 << number, 0)
                     return False, 1 << number, 1 << number
                 case Reference(name=name):
@@ -195,83 +201,25 @@ class Analysis:
                 found_behind[number] = found_behind.get(number, 0) | following
         return found_behind
 
-    def _empty_only_rules(self, callers: dict[str, list[str]]) -> set[str]:
-        """Greatest fixed point: assume all nullable rules, then remove those that match more."""
-        empty_only = {name for name in callers if self.shortest[name] == 0}
-        stack = list(empty_only)
-        while stack:
-            name = stack.pop()
-            spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
-            if name in empty_only and self._matches_more(self.rules[name].body, empty_only):
-                empty_only.discard(name)
-                stack.extend(callers[name])
-        return empty_only
-
-    def _matches_more(self, expression: Expression, empty_only: set[str]) -> bool:
-        """Return whether an expression matches a text that is not empty."""
-        if self.shortest_length(expression) == math.inf:
-            return False
-        match expression:
-            case Reference(name=name):
-                return name not in empty_only
-            case String(text=text):
-                return bool(text)
-            case Repeat(max_count=0):
-                return False
-            case Series() | Choice() | Repeat():
-                return any(self._matches_more(child, empty_only) for child in expression.children)
-        return True
-
-    def _shortest_lengths(self, callers: dict[str, list[str]]) -> dict[str, float]:
+    def _find_shortest(self, callees: dict[str, list[str]]) -> None:
         """Settle the rules in the order of their lengths, as Dijkstra's algorithm does."""
-        settled = dict.fromkeys(callers, math.inf)
+        callers: dict[str, list[str]] = {name: [] for name in callees}
+        for name, targets in callees.items():
+            for target in targets:
+                callers[target].append(name)
 
         def edges(visit: Visit[str, None]) -> Iterator[Edge[str, None]]:
             for caller in callers[visit.state] if visit.state else self.rules:
-                if settled[caller] == math.inf:
+                if self.shortest[caller] == math.inf:
                     spend(1 + self._sizes[caller] // EXPRESSIONS_PER_STEP)
-                    length = _shortest_length(
-                        self.rules[caller].body, settled, self._empty_terminals
-                    )
+                    length = self.shortest_length(self.rules[caller].body)
                     if length < math.inf:
                         yield caller, None, int(length) - visit.cost
 
         # The start is no rule; its edges lead to the rules whose length depends on no other.
         for visit in best_first("", edges, lambda _: 0):
             if visit.state:
-                settled[visit.state] = visit.cost
-        return settled
-
-
-def _reversed(edges: dict[str, list[str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {name: [] for name in edges}
-    for name, targets in edges.items():
-        for target in targets:
-            found[target].append(name)
-    return found
-
-
-def _shortest_length(
-    expression: Expression, known: dict[str, float], empty_terminals: Set[int]
-) -> float:
-    match expression:
-        case Terminal(number=number):
-            return math.inf if number in empty_terminals else 1
-        case String(text=text):
-            return len(text.encode())
-        case Characters(members=members):
-            return len(chr(members.ranges[0][0]).encode()) if members else math.inf
-        case NamedTokens():
-            return 1
-        case Reference(name=name):
-            return known[name]
-        case Series(parts=parts):
-            return sum(_shortest_length(part, known, empty_terminals) for part in parts)
-        case Choice(branches=branches):
-            return min(_shortest_length(branch, known, empty_terminals) for branch in branches)
-        case Repeat(body=body, min_count=min_count):
-            return min_count * _shortest_length(body, known, empty_terminals) if min_count else 0
-    raise AssertionError(f"{expression!r} is not an expression of a grammar")
+                self.shortest[visit.state] = visit.cost
 
 
 def _in_cycles(order: list[list[str]], edges: dict[str, list[str]]) -> set[str]:

@@ -11,7 +11,7 @@ So one look at a state's transitions finds all that can come next, however long 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from typing import NoReturn
 
 from state_machines.budgets import spend
@@ -181,15 +181,8 @@ class GrammarCompiler(ExpressionCompiler):
         GrammarError: No text matches, or a limit is exceeded.
     """
 
-    def __init__(
-        self,
-        rules: dict[str, Rule],
-        start: str,
-        book: RuleBook,
-        empty_terminals: Set[int] = frozenset(),
-    ) -> None:
-        self.analysis = analysis = Analysis(rules, start, empty_terminals)
-        self._empty_terminals = empty_terminals
+    def __init__(self, rules: dict[str, Rule], start: str, book: RuleBook) -> None:
+        self.analysis = analysis = Analysis(rules, start)
         self._rules = analysis.rules
         self._check(self._rules[start])
         self.rule = self._rules[start]
@@ -197,13 +190,14 @@ class GrammarCompiler(ExpressionCompiler):
         self._book = book
         self._nodes: dict[str, Node] = {}
         self._character_nodes: dict[str, Node] = {}
-        self._terminals: dict[int, Node] = {}
         self._inlined: set[str] = set()
         """Rules whose nodes are their expansions."""
-        for name in self._rules:
-            known = self._node_before_compilation(name)
-            if known is not None:
-                self._nodes[name] = known
+        for name, length in analysis.shortest.items():
+            if length == math.inf:
+                self._nodes[name] = EMPTY
+            elif name in analysis.recursive:
+                is_nullable = length == 0
+                self._nodes[name] = book.node(name, nullable=is_nullable, min_length=int(length))
         for name in (name for members in analysis.order for name in members):
             if name not in self._nodes:
                 self.rule = self._rules[name]
@@ -242,17 +236,6 @@ class GrammarCompiler(ExpressionCompiler):
             what = f"the shortest text has more than {_SHORTEST_TEXT_BYTES:,} bytes"
             raise UnsupportedGrammarError.at(rule.position, what, rule.name)
 
-    def _node_before_compilation(self, name: str) -> Node | None:
-        """Return the node of a rule that is trivial or recursive, else ``None``."""
-        length = self.analysis.shortest[name]
-        if length == math.inf:
-            return EMPTY
-        if name in self.analysis.empty_only:
-            return EPSILON
-        if name in self.analysis.recursive:
-            return self._book.node(name, nullable=length == 0, min_length=int(length))
-        return None
-
     def compile(self, expression: Expression, *, first: bool = False) -> Node:
         """Return the language of an expression in bytes, :data:`EMPTY` if no text matches.
 
@@ -263,19 +246,12 @@ class GrammarCompiler(ExpressionCompiler):
         """
         match expression:
             case Terminal(number=number):
-                known = self._terminals.get(number)
-                if known is None:
-                    known = EMPTY if number in self._empty_terminals else symbols(1 << number)
-                    self._terminals[number] = known
-                return known
+                return symbols(1 << number)
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated):
                 return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):
-                return self._expansion(name) if first else self._nodes[name]
+                return self._book.known(name) if first else self._nodes[name]
         return super().compile(expression, first=first)
-
-    def _expansion(self, name: str) -> Node:
-        return EPSILON if name in self.analysis.empty_only else self._book.known(name)
 
     def text(self, expression: Expression) -> Node:
         """Return the language of a bounded expression in code points."""

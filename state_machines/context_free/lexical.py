@@ -10,7 +10,7 @@ from state_machines.errors import UnsatisfiableGrammarError
 from state_machines.grammar.lexicon import Lexicon, TerminalLanguage
 from state_machines.grammar.lexing import before_lexeme
 from state_machines.grammar.node import EMPTY
-from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.rule_options import LimitedRule
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import NamedTokens, Rule
 
@@ -52,13 +52,8 @@ def lexical_machine(grammar: LexicalGrammar, start: str) -> StateMachine:
     Raises:
         GrammarError: No text matches, or a limit is exceeded.
     """
-    empty = frozenset(
-        number
-        for number, terminal in enumerate(grammar.terminals)
-        if terminal.language is EMPTY or (terminal.language.boolean and terminal.language.is_empty)
-    )
-    book = RuleBook(lambda book: GrammarCompiler(grammar.rules, start, book, empty))
-    compiler = GrammarCompiler(grammar.rules, start, book, empty)
+    book = RuleBook(lambda book: GrammarCompiler(grammar.rules, start, book))
+    compiler = GrammarCompiler(grammar.rules, start, book)
     lexicon = Lexicon(
         grammar.terminals,
         sum(1 << number for number in grammar.ignored),

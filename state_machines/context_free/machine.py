@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Literal, Self
 
 from state_machines.budgets import step_budget
-from state_machines.context_free.captures import CaptureReader
+from state_machines.context_free import gbnf, lark
+from state_machines.context_free.captures import read_captures
 from state_machines.context_free.compiler import byte_machine
 from state_machines.context_free.lexical import LexicalGrammar, lexical_machine
-from state_machines.context_free.notations import NOTATIONS
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
+from state_machines.syntax_tree import Grammar
+
+NOTATIONS: Mapping[str, Callable[[str], Grammar | LexicalGrammar]] = MappingProxyType(
+    {"gbnf": gbnf.parse, "lark": lark.parse}
+)
+"""The parsers of notations by name. They raise :class:`~state_machines.GrammarError`; the compilers
+know none of them."""
 
 _GBNF_DEFINITION = re.compile(r"^\s*[A-Za-z0-9_-]+\s*::=", re.MULTILINE)
 
@@ -24,7 +33,7 @@ class GrammarStateMachine(StateMachine):
         text: The grammar.
         start: The rule that whole texts match. By default ``root`` in GBNF, ``start`` in Lark.
         notation: The name of the notation that ``text`` is written in, of
-            :data:`~state_machines.context_free.notations.NOTATIONS`.
+            :data:`NOTATIONS`.
 
     Raises:
         GrammarSyntaxError: The text is not of the notation, or a rule is missing.
@@ -68,10 +77,10 @@ class GrammarStateMachine(StateMachine):
             raise UnsupportedGrammarError.at((1, 1), what) from error
         self._text, self._notation = text, notation
         super().__init__(machine.start, inner=[machine])
-        self._captures: CaptureReader | None = None
+        self._captured: tuple[LexicalGrammar, str] | None = None
         has_captures = any(rule.options.capture is not None for rule in grammar.rules.values())
         if isinstance(grammar, LexicalGrammar) and has_captures:
-            self._captures = CaptureReader(grammar, start_rule)
+            self._captured = grammar, start_rule
 
     def captures(self, text: str | bytes) -> dict[str, str | list[str]]:
         r"""Return the texts of the rules with the option ``capture``, by their names.
@@ -100,10 +109,11 @@ class GrammarStateMachine(StateMachine):
         >>> machine.captures("to ann, hello.")
         {'name': 'ann', 'body': 'hello'}
         """
-        if self._captures is None:
+        if self._captured is None:
             return {}
         found: dict[str, list[str]] = {}
-        for name, own in self._captures.read(text.encode() if isinstance(text, str) else text):
+        written = text.encode() if isinstance(text, str) else text
+        for name, own in read_captures(*self._captured, written):
             found.setdefault(name, []).append(own.decode(errors="replace"))
         return {name: texts[0] if len(texts) == 1 else texts for name, texts in found.items()}
 

@@ -17,7 +17,7 @@ Rⱼᵢ. That is closed over here, so that no R begins with an R, and no B with 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
@@ -107,19 +107,9 @@ class RuleNode(Lazy):
     def expand(self) -> Node:
         return self.rule_book.expansion(self._rule)
 
-    def compute_derivative(self, byte: int) -> Node:
-        # From the memoized transitions: a chain of left corners may be thousands of rules long.
-        bit = 1 << byte
-        for members, target in self.transitions:
-            if members & bit:
-                return target
-        return EMPTY
-
-    def compute_first_bytes(self) -> int:
-        first = 0
-        for members, _ in self.transitions:
-            first |= members
-        return first
+    # From the memoized transitions: a chain of left corners may be thousands of rules long.
+    compute_derivative = Node.compute_derivative
+    compute_first_bytes = Node.compute_first_bytes
 
 
 class _NonEmpty(Lazy):
@@ -155,10 +145,6 @@ _Split: TypeAlias = "tuple[Node | str, tuple[Expression, ...]]"
 """The first part of a text, a node without the empty word or a rule, and the parts after it."""
 
 
-class _Compile(Protocol):
-    def __call__(self, expression: Expression, *, first: bool = False) -> Node: ...
-
-
 class LeftRecursion:
     """Rules that are left corners of one another; :meth:`define` defines them in the rule book.
 
@@ -169,7 +155,7 @@ class LeftRecursion:
     """
 
     def __init__(
-        self, analysis: Analysis, members: list[str], book: RuleBook, compile: _Compile
+        self, analysis: Analysis, members: list[str], book: RuleBook, compile: Callable[..., Node]
     ) -> None:
         self._analysis = analysis
         self._members = dict.fromkeys(members)

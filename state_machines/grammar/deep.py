@@ -1,7 +1,7 @@
 """Steps through states: text that is forced, and derivatives of states that are nested deeply.
 
 States of ambiguous grammars can be as deep as their texts are long. The derivative of a state is
-computed from those of its parts, which store them. Where this recursion is too deep, the
+computed from the derivatives of its parts, which store them. Where this recursion is too deep, the
 derivatives of the parts are computed first, innermost parts first.
 """
 

@@ -1,8 +1,9 @@
 """A language without a few excluded words.
 
-An intersection with complements denotes the same language, but its transitions are refinements of
-all members' transitions. An exclusion takes derivatives by one byte: the few excluded words soon
-differ from any other word, and then the derivative is the body alone.
+Names of further members are an example: any string but ``"id"`` and ``"name"``. An intersection
+with complements denotes the same language, but its transitions are refinements of all members'
+transitions. An exclusion takes derivatives by single bytes: after ``"x``, no excluded word can
+follow, and the derivative is the body alone.
 """
 
 from __future__ import annotations

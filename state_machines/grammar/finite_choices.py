@@ -4,8 +4,8 @@ A state is written as a union of ``option · continuation``: each option is a by
 states after the options may differ. Text that precedes the choice does not hide it: forced text
 becomes a part of every option, and optional whitespace doubles the options.
 
-An option does not extend beyond one value. Whether an array or object has another member is no
-choice in this sense, and neither is the name of a property: they are structure, not content.
+An option does not extend beyond one value. The end of an array and the name of a property are no
+choices in this sense: they are structure, not content.
 
 The options are written in one spelling. A character that JSON need not escape is not escaped, and a
 number has no zeros after its last digit, so the union of the restricted states can be a proper

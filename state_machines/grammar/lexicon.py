@@ -1,14 +1,45 @@
-"""The terminals of a grammar over lexemes."""
+"""The terminals of a grammar over lexemes, and the safe ends of their lexemes.
+
+A search for a text (:mod:`~state_machines.grammar.liveness`) costs time for each state of the
+parser. :class:`SafeEnds` has the answer for all of them. Each terminal has a few *words*, such as
+``a`` of ``/[a-z]+/``. A word is read in parallel with all terminals. So whatever the parser allows,
+it is a lexeme of its terminal, and at most these bytes would continue it, the *gap*. A word is
+*safe* if each terminal that may follow it in a shortest rest of a text has a safe word whose first
+byte is not in the gap. An ignored lexeme may stand between the two. The safe words are a greatest
+fixed point of this rule. Behind a safe word, a shortest rest of the text can be written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import islice
+from operator import or_
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
-from state_machines.grammar.lexer import lexer_state, terminals_in
+from state_machines.budgets import spend
+from state_machines.grammar.atoms import Literal
+from state_machines.grammar.encoding import RAW, EncodedText
+from state_machines.grammar.lexer import (
+    NEAR_STATES,
+    LexerState,
+    lexer_state,
+    nearest_states,
+    terminals_in,
+)
 from state_machines.grammar.node import Node
-from state_machines.grammar.safe_ends import SafeEnds
+from state_machines.grammar.shortest import shortest_text, shortest_word
+from state_machines.grammar.symbols import bytes_in
+
+_WORDS = 4
+"""Words of a terminal."""
+
+_WORD_STATES = 1_000
+"""States of a terminal that are visited to find one of its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +108,188 @@ class Lexicon:
         return SafeEnds(
             languages, self._followers, self.lazy, self.ignored, ignores_once=self.ignores_once
         )
+
+
+class _Word(NamedTuple):
+    """A lexeme: its first byte, and the bytes that would continue it, as sets."""
+
+    first: int
+    gap: int
+
+
+class SafeEnds:
+    """The safe ends of lexemes.
+
+    Args:
+        languages: The languages of the terminals; ``None`` for a nested one.
+        followers: By terminal of the parser, a superset of the terminals that may follow it in a
+            shortest rest of a text.
+        lazy: The set of the lazy terminals.
+        ignored: The set of the ignored terminals.
+        ignores_once: Whether at most one ignored lexeme stands between two others.
+    """
+
+    def __init__(
+        self,
+        languages: Sequence[Node | None],
+        followers: Mapping[int, int],
+        lazy: int,
+        ignored: int,
+        *,
+        ignores_once: bool,
+    ) -> None:
+        self._followers = followers
+        self._parsed = sum(1 << number for number in followers)
+        self._ignored = ignored
+        self._ignores_once = ignores_once
+        self._known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
+        lexer = _ParallelTerminals(languages, lazy)
+        words = [
+            tuple(
+                word
+                for text in (() if language is None else _texts(language))
+                if (word := lexer.word(1 << number, text)) is not None
+            )
+            for number, language in enumerate(languages)
+        ]
+        self._separators = [word for number in terminals_in(ignored) for word in words[number]]
+        self._fitting: dict[int, int] = {}
+        self._remove_unsafe(words)
+
+    def _remove_unsafe(self, words: list[tuple[_Word, ...]]) -> None:
+        """Find the first bytes of safe words."""
+        while True:
+            self._fitting.clear()
+            self._first = [reduce(or_, (word.first for word in each), 0) for each in words]
+            left = [
+                tuple(
+                    word
+                    for word in each
+                    if not self._followers.get(number, 0) & ~self._fit_behind(word.gap)
+                )
+                for number, each in enumerate(words)
+            ]
+            if left == words:
+                return
+            words = left
+
+    def _fit_behind(self, gap: int) -> int:
+        """Return the terminals that can follow, as a set, where some bytes cannot be next."""
+        barred = gap
+        for separator in self._separators:
+            if separator.first & ~gap:
+                barred &= separator.gap
+        return self._fit(barred)
+
+    def _fit(self, gap: int) -> int:
+        """Return the terminals with a safe word that does not begin with some bytes, as a set."""
+        found = self._fitting.get(gap)
+        if found is None:
+            found = 0
+            for number, first in enumerate(self._first):
+                if first & ~gap:
+                    found |= 1 << number
+            self._fitting[gap] = found
+        return found
+
+    def begins(self, allowed: int) -> bool:
+        """Whether a text follows in front of a lexeme, if the parser allows some terminals."""
+        return allowed & self._fit(0) != 0
+
+    def is_safe(self, lexer: LexerState) -> bool:
+        """Whether a text follows within a lexeme, whatever the parser's state is.
+
+        The nearest ends of the lexeme are looked at; if none of them is safe, the answer is no.
+        """
+        known = self._known.get(lexer)
+        if known is None:
+            # Most states are an end themselves, or are followed by one that is known.
+            known = self._known[lexer] = self._is_safe_end(lexer) or any(
+                self._known.get(at) or self._is_safe_end(at)
+                for at in islice(nearest_states(lexer), NEAR_STATES)
+            )
+        return known
+
+    def _is_safe_end(self, lexer: LexerState) -> bool:
+        complete, gap = lexer.complete, lexer.first_bytes
+        if not complete:
+            return False
+        fitting = self._fit_behind(gap)
+        if any(
+            not self._followers[number] & ~fitting
+            for number in terminals_in(complete & ~self._ignored)
+        ):
+            return True
+        if not complete & self._ignored:
+            return False
+        # The parser's state is that before the lexeme, so any terminal may have to follow.
+        fitting = self._fit(gap) if self._ignores_once else fitting
+        return not self._parsed & ~fitting
+
+
+def _texts(language: Node) -> Iterator[bytes]:
+    """Yield short words of a terminal with different first bytes."""
+    if isinstance(language, Literal):
+        yield language.text
+        return
+    if isinstance(language, EncodedText) and language.spelling is RAW and not language.terminator:
+        # Characters, so that whole classes of them are not encoded.
+        for characters, target in language.text.transitions[:_WORDS]:
+            with suppress(ValueError):
+                text = shortest_text(target, _WORD_STATES)
+                yield (chr(characters.ranges[0][0]) + text).encode()
+        return
+    for symbols, target in language.transitions[:_WORDS]:
+        yield bytes((bytes_in(symbols)[0],)) + (shortest_word(target, _WORD_STATES) or b"")
+
+
+class _ParallelTerminals:
+    """All terminals in parallel.
+
+    Args:
+        languages: Their languages; ``None`` for a nested one.
+        lazy: The set of the lazy ones.
+    """
+
+    def __init__(self, languages: Sequence[Node | None], lazy: int) -> None:
+        self._lazy = lazy
+        self._items: list[tuple[int, Node]] = []
+        self._texts: list[tuple[bytes, int]] = []
+        """The texts that are terminals, with their terminals, in order."""
+        for number, language in enumerate(languages):
+            bit = 1 << number
+            if language is None:
+                continue
+            if bit & lazy or language.boolean:
+                self._items.append((bit, language))
+            elif isinstance(language, Literal):
+                self._texts.append((language.text, bit))
+            elif language.max_length == 1:
+                self._texts += ((bytes((byte,)), bit) for byte in bytes_in(language.first_bytes))
+            else:
+                self._items.append((bit, language))
+        self._texts.sort()
+
+    def word(self, terminal: int, text: bytes) -> _Word | None:
+        """Return a text as a word of a terminal, given as a set; ``None`` if it is none."""
+        items, complete, gap = self._items, 0, 0
+        for byte in text:
+            if self._lazy and any(bit & self._lazy and node.nullable for bit, node in items):
+                return None
+            items = [
+                (bit, node.derivative(byte)) for bit, node in items if node.first_bytes >> byte & 1
+            ]
+        for bit, node in items:
+            complete |= bit if node.nullable else 0
+            gap |= node.first_bytes
+        for other, bit in islice(self._texts, bisect_left(self._texts, (text, 0)), None):
+            if not other.startswith(text):
+                break
+            spend()
+            if len(other) == len(text):
+                complete |= bit
+            else:
+                gap |= 1 << other[len(text)]
+        if complete & self._lazy:
+            complete, gap = complete & self._lazy, 0
+        return _Word(1 << text[0], gap) if complete & terminal else None

@@ -76,8 +76,8 @@ class Lexed(Node):
         self.parser = parser
         self.may_ignore = may_ignore
         self.is_start = is_start
-        self._after: dict[int, tuple[Node, ...]] = {}
-        self.exits: Exits[Lexed] = Exits()
+        self._after: dict[int, tuple[Lexed, ...]] = {}
+        self.exits = Exits()
         self._segment: tuple[Lexed | None, Node] | None = None
         self._top: tuple[Lexed, Lexed] | None = None
         self._nested: tuple[tuple[Node, Lexed], ...] | None = None
@@ -136,13 +136,13 @@ class Lexed(Node):
         return state
 
     @property
-    def after_lexeme(self) -> tuple[Node, ...]:
+    def after_lexeme(self) -> tuple[Lexed, ...]:
         """The states before the next lexeme, if the lexeme ends here; none if it cannot."""
         if self.is_start or not isinstance(self.lexer, LexerState):
             return ()
         return self.after(self.lexer.complete)
 
-    def after(self, complete: int) -> tuple[Node, ...]:
+    def after(self, complete: int) -> tuple[Lexed, ...]:
         """Return the states before the next lexeme, after a lexeme of any of several terminals.
 
         They may be dead.
@@ -154,7 +154,7 @@ class Lexed(Node):
             known = self._after[complete] = self._compute_after(complete)
         return known
 
-    def _compute_after(self, complete: int) -> tuple[Node, ...]:
+    def _compute_after(self, complete: int) -> tuple[Lexed, ...]:
         lexicon = self.lexicon
         parsers = [self.parser.derivative(n) for n in terminals_in(complete & ~lexicon.ignored)]
         if complete & lexicon.ignored:
@@ -169,7 +169,7 @@ class Lexed(Node):
         found = [_before(lexicon, parser, may_ignore=True)]
         if complete & lexicon.ignored and lexicon.ignores_once:
             found.append(_before(lexicon, self.parser, may_ignore=False))
-        return tuple(state for state in found if state is not EMPTY)
+        return tuple(state for state in found if isinstance(state, Lexed))
 
     @property
     def merge_key(self) -> Hashable | None:
@@ -222,7 +222,6 @@ class Lexed(Node):
             yield -1, language, behind
         beyond = ~self.lexer.first_bytes
         for state in self.after_lexeme:
-            assert isinstance(state, Lexed)
             for language, behind in state.nested:
                 if language.first_bytes & beyond:
                     yield beyond, language, behind
@@ -236,7 +235,6 @@ class Lexed(Node):
         yield own
         beyond = ~self.lexer.first_bytes
         for state in self.after_lexeme:
-            assert isinstance(state, Lexed)
             for row in state._targets():
                 yield tuple((m & beyond, target) for m, target in row if m & beyond)
 
@@ -294,11 +292,6 @@ class Lexed(Node):
     def is_complete(self) -> bool:
         """Whether the parser's stack may be empty before the lexeme."""
         return self.is_start and self.parser.nullable
-
-    @property
-    def has_ignored(self) -> bool:
-        """Whether ignored lexemes may stand between others."""
-        return self.lexicon.ignored != 0
 
     @property
     def top(self) -> tuple[Lexed, Lexed | None]:

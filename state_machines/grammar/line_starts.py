@@ -1,8 +1,10 @@
 """Free text no line of which begins with a word of a language.
 
-Such a word is a *heading*: the beginning of something that is no text, such as a call in JSON. A
-line is followed from its start for as long as it may be a heading. A line feed within such a
-beginning starts no other line, so at most one heading is followed at a time.
+Such a word is a *heading*: the beginning of something that is no text, such as a call in JSON. With
+the heading ``{"name": "weather"``, the line ``{"name": "w`` is still text, but cannot continue to
+``{"name": "weather"``. A line is followed from its start while it may be a heading. A
+line feed within such a beginning starts no other line, so at most one heading is followed at a
+time.
 """
 
 from __future__ import annotations

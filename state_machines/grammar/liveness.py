@@ -12,12 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from state_machines.budgets import Verdict, spend
 from state_machines.grammar.lexer import LexemeEnd, LexerState, terminals_in
-from state_machines.grammar.node import EMPTY, EPSILON, Node
+from state_machines.grammar.node import EPSILON, Node
 from state_machines.limits import LIMITS
+
+if TYPE_CHECKING:
+    from state_machines.grammar.lexing import Lexed
 
 NO_EXIT = -1
 """No text empties the stack."""
@@ -29,11 +32,8 @@ EVERY_BYTE = (1 << 256) - 1
 """An exit behind which only the empty text is sure to follow."""
 
 
-_State = TypeVar("_State", bound="LexedState")
-
-
 @dataclass(slots=True, eq=False)
-class Exits(Generic[_State]):
+class Exits:
     """Known properties of the texts from a state before a lexeme.
 
     Attributes:
@@ -46,57 +46,17 @@ class Exits(Generic[_State]):
     """
 
     by_gap: dict[int, int] = field(default_factory=dict)
-    following: _State | None = None
+    following: Lexed | None = None
     behind: dict[frozenset[LexemeEnd], int] = field(default_factory=dict)
     good: tuple[tuple[LexemeEnd, int], ...] = ()
     lexemes: dict[tuple[int, bool], tuple[_NextLexeme, ...]] = field(default_factory=dict)
 
     @property
-    def states(self) -> Iterator[LexedState]:
+    def states(self) -> Iterator[Lexed]:
         """The states that are held."""
         if self.following is not None:
             yield self.following
         yield from (lexeme.state for found in self.lexemes.values() for lexeme in found)
-
-
-class LexedState(Protocol):
-    """A state of a grammar over lexemes."""
-
-    exits: Exits[Self]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the stack may be empty here."""
-
-    @property
-    def has_ignored(self) -> bool:
-        """Whether ignored lexemes may stand between others."""
-
-    @property
-    def parser(self) -> Node: ...
-    @property
-    def lexer(self) -> Node: ...
-    @property
-    def segment(self) -> tuple[Self, Node]:
-        """The top of the stack, and the stack below it."""
-
-    @property
-    def top(self) -> tuple[Self, Self | None]:
-        """The top of the stack, and the state below it."""
-
-    @property
-    def repeated(self) -> Self | None:
-        """The state before a body that the parser repeats several times."""
-
-    @property
-    def nested(self) -> Sequence[tuple[Node, Self]]:
-        """The languages of nested terminals, each with the state behind it."""
-
-    def after(self, complete: int) -> tuple[Any, ...]:
-        """Return the states after a lexeme of any of several terminals."""
-
-    def below(self, stack: Node) -> Self:
-        """Return the state with a stack below."""
 
 
 class _NextLexeme(NamedTuple):
@@ -110,12 +70,12 @@ class _NextLexeme(NamedTuple):
     """
 
     least: int
-    state: LexedState
+    state: Lexed
     complete: int
     gap: int
 
     @property
-    def states(self) -> tuple[Any, ...]:
+    def states(self) -> tuple[Lexed, ...]:
         """The states behind it."""
         return self.state.after(self.complete) if self.complete else (self.state,)
 
@@ -132,12 +92,12 @@ def decided(exit_gap: int) -> bool:
     return verdict.decided("whether a text can follow by longest match", LIMITS.emptiness_states)
 
 
-def is_live_within(state: LexedState, lexer: Node) -> bool:
+def is_live_within(state: Lexed, lexer: Node) -> bool:
     """Whether a word is found within the lexeme, from another state of the lexer."""
     return decided(exit_within(state, lexer))
 
 
-def exit_within(state: LexedState, lexer: Node) -> int:
+def exit_within(state: Lexed, lexer: Node) -> int:
     """Return the exit within the lexeme, from another state of the lexer.
 
     It depends on the ends of the lexeme alone, which many states of the lexer share.
@@ -150,7 +110,7 @@ def exit_within(state: LexedState, lexer: Node) -> int:
     return found if found >= 0 or is_complete else exit_behind(state, lexer.ends)
 
 
-def exit_behind(state: LexedState, ends: frozenset[LexemeEnd]) -> int:
+def exit_behind(state: Lexed, ends: frozenset[LexemeEnd]) -> int:
     """Return the exit behind one of several ends of the lexeme."""
     exits = state.exits
     # Most lexemes have one of the first ends that were found.
@@ -170,7 +130,7 @@ def exit_behind(state: LexedState, ends: frozenset[LexemeEnd]) -> int:
     return known
 
 
-def _exit_behind_end(state: LexedState, complete: int, gap: int) -> int:
+def _exit_behind_end(state: Lexed, complete: int, gap: int) -> int:
     top, stack = state.segment
     if stack is not EPSILON:
         below = state.top[1]
@@ -182,11 +142,10 @@ def _exit_behind_end(state: LexedState, complete: int, gap: int) -> int:
     return any_exit(
         exit_of(after if stack is EPSILON else after.below(stack), gap)
         for after in top.after(complete)
-        if after is not EMPTY
     )
 
 
-def _next_lexemes(state: LexedState, gap: int, *, near: bool) -> tuple[Sequence[_NextLexeme], Node]:
+def _next_lexemes(state: Lexed, gap: int, *, near: bool) -> tuple[Sequence[_NextLexeme], Node]:
     """Return the lexemes and the texts of nested terminals that may be next, before a lexeme.
 
     Their parsers lack a stack, which is returned as well: states with equal first parts share them.
@@ -210,7 +169,7 @@ def _next_lexemes(state: LexedState, gap: int, *, near: bool) -> tuple[Sequence[
     return found, stack
 
 
-def _lexemes(state: LexedState, ends: Iterable[LexemeEnd]) -> Iterator[_NextLexeme]:
+def _lexemes(state: Lexed, ends: Iterable[LexemeEnd]) -> Iterator[_NextLexeme]:
     least = {
         number: target.min_length
         for terminals, target in state.parser.transitions
@@ -222,7 +181,7 @@ def _lexemes(state: LexedState, ends: Iterable[LexemeEnd]) -> Iterator[_NextLexe
         yield _NextLexeme(min(lengths), state, complete, gap)
 
 
-def _begun_lexers(state: LexedState, gap: int) -> Iterator[LexerState]:
+def _begun_lexers(state: Lexed, gap: int) -> Iterator[LexerState]:
     """Yield the lexer's states after the first byte of a lexeme, which is not of the gap."""
     for members, lexer in state.lexer.transitions:
         if members & ~gap:
@@ -240,7 +199,7 @@ def any_exit(exits: Iterable[int]) -> int:
     return found
 
 
-def _exit_at(state: LexedState, gap: int) -> int:
+def _exit_at(state: Lexed, gap: int) -> int:
     """Return the exit to the state below, where the stack may be empty.
 
     The parser may still read another lexeme. It competes with those of the state below,
@@ -249,10 +208,10 @@ def _exit_at(state: LexedState, gap: int) -> int:
     """
     if not state.parser.first_bytes:
         return gap
-    return EVERY_BYTE if state.has_ignored else gap | state.lexer.first_bytes
+    return EVERY_BYTE if state.lexicon.ignored else gap | state.lexer.first_bytes
 
 
-def exit_of(start: LexedState, gap: int) -> int:
+def exit_of(start: Lexed, gap: int) -> int:
     """Return the exit of texts that empty the stack of a state, by those of its parts.
 
     Args:
@@ -294,7 +253,7 @@ def exit_of(start: LexedState, gap: int) -> int:
     return found
 
 
-def _searched(start: LexedState, gap: int) -> int:
+def _searched(start: Lexed, gap: int) -> int:
     """Search for a text that empties the stack of a state, by weighted A*.
 
     Lexemes that end soon are tried first. All others are tried only if no text is found with these.
@@ -317,7 +276,6 @@ def _searched(start: LexedState, gap: int) -> int:
             pairs = [
                 (state if stack is EPSILON else state.below(stack), lexeme.gap)
                 for state in lexeme.states
-                if state is not EMPTY
             ]
         for state, below in pairs:
             pair = state, below & state.lexer.first_bytes
@@ -351,5 +309,5 @@ def _searched(start: LexedState, gap: int) -> int:
     return NO_EXIT
 
 
-_Pair: TypeAlias = tuple[LexedState, int]
+_Pair: TypeAlias = "tuple[Lexed, int]"
 """A state, and the bytes that cannot be next."""

@@ -1,8 +1,8 @@
 """Remembered words: what follows depends on the word that was matched.
 
-That no two members of an object have the same name, or no two items of an array the same value, is
-not a regular property. A :class:`Remembered` node matches a lexeme, records the bytes, and passes
-them to a :class:`Dispatch`, which returns the continuation.
+Two properties of JSON are not regular: distinct names of members, and distinct items of an array.
+After ``{"a": 1, "`` the name may be anything but ``a``. A :class:`Remembered` node matches a
+lexeme, records the bytes, and passes them to a :class:`Dispatch`, which returns the continuation.
 
 Masks cannot evaluate the dispatch for every word of the lexeme. A dispatch therefore also describes
 itself without a word: by a default continuation, by the words that are exceptions to it, and by the

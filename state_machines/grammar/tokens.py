@@ -1,14 +1,15 @@
 r"""Languages of one token, given by its text or its number.
 
-A vocabulary has several ways to write a text, and a grammar may ask for one token and no other.
-For that, every token has a *spelling* beside its bytes, a byte string that no text contains::
+A vocabulary has several ways to write a text, and a grammar may ask for a single token:
+``<[1000]>`` is token 1000, even if two other tokens write the same text. Therefore every token has
+a *spelling* beside its bytes, a byte string that no text contains::
 
     b"\xff\xff" + number, 3 bytes, most significant first + text of the token + b"\xff"
 
 A matcher that takes a token unites the derivatives by the token's bytes and by its spelling. So a
 set of tokens is a language of bytes as any other, and does not depend on a vocabulary. A special
 token has its usual form ``b"\xff" + name`` as well, so a set of names contains that form too, and
-all that handles special tokens handles these.
+code for special tokens handles these tokens as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Free text up to the first occurrence of one of several strings.
+"""Free text up to the first occurrence of any of several strings, such as ``</think>``.
 
 The automaton of Aho & Corasick ("Efficient string matching: an aid to bibliographic search", CACM
 1975) finds the strings, so a state is a vertex of their trie; bounds on the length are counters.
@@ -288,7 +288,7 @@ class UntilText(Node):
         if self.max_chars is not None:
             max_chars = min(max_chars, self.max_chars)
         while True:
-            # One more character may be needed in order that no other string is automaton.
+            # The text may need a character more, so that it ends with no other string.
             node = _until(self.automaton, self.wanted, self.state, self.min_chars, max_chars)
             if node is not EMPTY:
                 return node

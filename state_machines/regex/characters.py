@@ -6,10 +6,13 @@ r"""The part of the parser that reads single characters: escapes, classes and na
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import NoReturn
 
+from state_machines.budgets import spend
 from state_machines.errors import InvalidPatternError, UnsupportedPatternError
 from state_machines.grammar.symbols import ANY_CODE_POINT, MAX_CODE_POINT, CodePointSet
+from state_machines.limits import LIMITS
 from state_machines.regex import unicode_versions
 from state_machines.regex.unicode_classes import (
     ASCII,
@@ -19,8 +22,9 @@ from state_machines.regex.unicode_classes import (
     case_closure,
     property_set,
 )
-from state_machines.text_reader import TextReader
+from state_machines.syntax_tree import CLASS_MEMBERS_PER_STEP
 
+_HEXADECIMAL = re.compile("[0-9A-Fa-f]+")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _CLASS_ESCAPES = {"d": DIGIT, "w": WORD, "s": SPACE}
 _PROPERTY = re.compile(r"\{([A-Za-z0-9_]+)(?:=([A-Za-z0-9_]+))?\}")
@@ -28,13 +32,15 @@ _BRACED_CODE_POINT = re.compile(r"([0-9A-Fa-f]+)\}")
 _LOW_SURROGATE = re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})")
 
 
-class CharacterReader(TextReader):
+class CharacterReader:
     """Reads characters, escapes and classes of a pattern.
 
     Raises :class:`~state_machines.errors.InvalidPatternError` and
     :class:`~state_machines.errors.UnsupportedPatternError`.
 
     Attributes:
+        text: The pattern.
+        position: Where it is read.
         ignore_case: Whether characters match without case at the current position.
         is_denied: Whether the current position is one that a match must not have, as in ``(?!…)``.
         disputed: The characters on which readers may disagree in the class that is being read, as
@@ -42,18 +48,52 @@ class CharacterReader(TextReader):
     """
 
     def __init__(self, pattern: str) -> None:
-        super().__init__(pattern)
+        self.text = pattern
+        self.position = 0
         self.ignore_case = False
         self.is_denied = False
         self.disputed = unicode_versions.NOTHING
 
     def invalid(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
+        """Raise for text that is no pattern; by default at the current position."""
         where = self.position if position is None else position
         raise InvalidPatternError(what, pattern=self.text, position=where, hint=hint)
 
     def unsupported(self, what: str, position: int | None = None, hint: str = "") -> NoReturn:
+        """Raise for text that has a meaning but is not supported; ``what`` names the construct."""
         where = self.position if position is None else position
         raise UnsupportedPatternError(what, pattern=self.text, position=where, hint=hint)
+
+    def peek(self, text: str) -> bool:
+        """Return whether ``text`` comes next."""
+        return self.text.startswith(text, self.position)
+
+    def take(self, text: str) -> bool:
+        """Read ``text`` if it comes next; return whether it did."""
+        if self.text.startswith(text, self.position):
+            self.position += len(text)
+            return True
+        return False
+
+    @property
+    def at_end(self) -> bool:
+        return self.position >= len(self.text)
+
+    def next_character(self) -> str:
+        """Read one character."""
+        if self.at_end:
+            self.invalid("unexpected end")
+        character = self.text[self.position]
+        self.position += 1
+        return character
+
+    def hexadecimal(self, digits: int, start: int) -> int:
+        """Read a number of exactly ``digits`` digits; ``start`` is the position for errors."""
+        text = self.text[self.position : self.position + digits]
+        if len(text) < digits or not _HEXADECIMAL.fullmatch(text):
+            self.invalid(f"{digits} hexadecimal digits were expected", start)
+        self.position += digits
+        return int(text, 16)
 
     def folded(self, members: CodePointSet) -> CodePointSet:
         """Return a set with all case variants of its members if case is ignored."""
@@ -184,7 +224,46 @@ class CharacterReader(TextReader):
         members = self.folded(self.class_members(start))
         return ~members if negated else members
 
+    def class_members(self, start: int) -> CodePointSet:
+        """Read the members of a character class, and the bracket that closes it.
+
+        A ``-`` beside a set is itself, as in Annex B of ECMA-262.
+        """
+        ranges: list[tuple[int, int]] = []
+        for members in count():
+            if self.take("]"):
+                break
+            if not members % CLASS_MEMBERS_PER_STEP:
+                spend()
+            if members > LIMITS.class_ranges:
+                self.unsupported(f"a class of more than {LIMITS.class_ranges:,} ranges", start)
+            here = self.position
+            first = self._class_member(start)
+            found = [first]
+            if self.peek("-") and not self.peek("-]"):
+                self.position += 1
+                last = self._class_member(start)
+                if isinstance(first, int) and isinstance(last, int):
+                    if last < first:
+                        self.invalid("a range that is out of order", here)
+                    ranges.append((first, last))
+                    continue
+                found += [ord("-"), last]
+            for each in found:
+                if isinstance(each, int):
+                    ranges.append((each, each))
+                else:
+                    spend(len(each.ranges) // 16)
+                    ranges.extend(each.ranges)
+        return CodePointSet(ranges)
+
+    def _class_member(self, start: int) -> int | CodePointSet:
+        if self.at_end:
+            self.invalid("missing ]", start)
+        return self.class_member()
+
     def class_member(self) -> int | CodePointSet:
+        """Read one character, or one escape that stands for a set, inside of a class."""
         start = self.position
         character = self.next_character()
         return 8 if character == "\\" and self.take("b") else self.class_character(character, start)

@@ -35,6 +35,7 @@ from state_machines.limits import LIMITS
 from state_machines.regex.characters import CharacterReader
 from state_machines.regex.unicode_classes import LINE_TERMINATOR, WORD
 from state_machines.syntax_tree import (
+    REPETITION_MARKS,
     Characters,
     Choice,
     End,
@@ -46,7 +47,6 @@ from state_machines.syntax_tree import (
     Start,
     WordBoundary,
 )
-from state_machines.text_reader import REPETITION_MARKS
 
 NO_PART = Series(())
 """A part without effect, such as a flag."""

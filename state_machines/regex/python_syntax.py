@@ -32,6 +32,8 @@ from state_machines.regex import assertions
 from state_machines.regex.parser import NO_PART, PatternReader
 from state_machines.regex.python_classes import ignoring_case, perl_members
 from state_machines.syntax_tree import (
+    CLASS_MEMBERS_PER_STEP,
+    HEXADECIMAL_ESCAPES,
     Characters,
     End,
     Expression,
@@ -40,7 +42,6 @@ from state_machines.syntax_tree import (
     Start,
     WordBoundary,
 )
-from state_machines.text_reader import CLASS_MEMBERS_PER_STEP, HEXADECIMAL_ESCAPES
 
 FLAG_LETTERS = {
     "a": re.ASCII,

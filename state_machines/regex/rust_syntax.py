@@ -36,13 +36,14 @@ from state_machines.regex.unicode_classes import (
 )
 from state_machines.regex.unicode_versions import NOTHING
 from state_machines.syntax_tree import (
+    CLASS_MEMBERS_PER_STEP,
+    HEXADECIMAL_ESCAPES,
     Characters,
     End,
     Expression,
     Repeat,
     Start,
 )
-from state_machines.text_reader import CLASS_MEMBERS_PER_STEP, HEXADECIMAL_ESCAPES
 
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _PROPERTY = re.compile(r"\{(\^?)([A-Za-z0-9_ -]+)(?:(!=|=|:)([A-Za-z0-9_. -]+))?\}")

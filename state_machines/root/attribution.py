@@ -1,9 +1,11 @@
 """Attribution of an output's bytes to the parts of the answer.
 
+After ``I see. <tool`` the last bytes may be text, or the beginning of the marker ``<tool_call>``.
+
 The output is followed along all its derivations in order of preference, as a matcher without
 backtracking follows its threads (Pike; see Cox, "Regular Expression Matching: the Virtual Machine
 Approach", 2009). A byte is attributed when all remaining threads agree on its part, so no
-attribution is ever revised. Where several threads remain at the end, the preferred one counts.
+attribution is ever revised. Where several threads remain at the end, the first thread counts.
 """
 
 from __future__ import annotations

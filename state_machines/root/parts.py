@@ -1,8 +1,9 @@
 """The parts of an answer: sub-states, free text, markers, and their composition.
 
-A :class:`SubState` is a stretch of the answer with its name and its language. A
-:class:`Marker` is text that delimits and is no content. :class:`Series`, :class:`Choice`,
-:class:`Optional` and :class:`Repeat` compose them; each of these is a :class:`Part`.
+A :class:`SubState` is a stretch of the answer with its name and its language, such as the arguments
+of a call. A :class:`Marker` is text that delimits and is no content, such as ``<tool_call>``.
+:class:`Series`, :class:`Choice`, :class:`Optional` and :class:`Repeat` compose them; each of these
+is a :class:`Part`.
 
 Free text (:class:`Text`) ends where a marker that may follow it is complete. It is found by its
 characters, so it does not matter how it is cut into tokens.

@@ -1,4 +1,4 @@
-"""The bytes of markers. Special tokens have forms that no text has."""
+"""The bytes of markers: texts such as ``[CALL]``, or special tokens such as ``<|call|>``."""
 
 from __future__ import annotations
 

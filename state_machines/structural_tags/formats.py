@@ -16,7 +16,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, repetition, union
-from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.rule_options import LimitedRule
 from state_machines.grammar.tokens import Spell, token_set
 from state_machines.grammar.until import text_until, text_without
 from state_machines.machine import StateMachine

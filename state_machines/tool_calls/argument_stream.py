@@ -72,7 +72,7 @@ class ArgumentStream:
         """Return the text that ends the last string, and the arguments behind it."""
         if len(self._closings) == 1:
             return next(iter(self._closings))
-        # It has the name of the property, as the text that begins the string has.
+        # The closing that names the same property as the text that begins the string.
         return max(
             self._closings, key=lambda each: max(map(self._text.rfind, self._closings[each]))
         )

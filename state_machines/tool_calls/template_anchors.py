@@ -1,8 +1,9 @@
 r"""Anchors of response templates: the texts and patterns that open and close a field.
 
-A parser searches for a pattern. A model writes one of its words. An anchor therefore has *words*,
-of which one is written, and it *requires* a text if each of its words contains this text: then a
-part of an answer without the text cannot be taken for the anchor.
+A parser searches for a pattern, and a model writes a text that the pattern matches. An anchor
+therefore has *words*: the pattern ``<think>\n?`` has the words ``<think>`` and ``<think>`` with a
+line feed. It *requires* a text that all words contain, here ``<think>``: a part of an answer
+without this text cannot be taken for the anchor.
 
 Patterns are those of :mod:`re` that are valid in ECMA-262, too. Look-around, ``^`` and ``\b``
 depend on text around the anchor and are refused.

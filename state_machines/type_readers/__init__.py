@@ -1,7 +1,8 @@
 """Types as response formats: from a type to the JSON that its own reader accepts.
 
 A type is read by the library that defines it, so its schema describes the texts that this reader
-accepts. The library's own JSON Schema admits others. Strings that JSON Schema cannot describe
+accepts. The library's own JSON Schema also admits texts that
+the reader refuses. Strings that JSON Schema cannot describe
 have the keyword ``x-reader-language``, a language of
 :mod:`state_machines.reader_languages`.
 

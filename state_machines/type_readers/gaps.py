@@ -1,4 +1,4 @@
-"""Requirements of a type that masks do not guarantee."""
+"""Gaps: requirements of a type that masks do not guarantee, such as a validator in Python."""
 
 from __future__ import annotations
 

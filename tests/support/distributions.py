@@ -35,16 +35,6 @@ def total_variation(one: Mapping[Outcome, float], other: Mapping[Outcome, float]
     return 0.5 * sum(abs(one.get(x, 0.0) - other.get(x, 0.0)) for x in {*one, *other})
 
 
-def sampling_noise(
-    exact: Mapping[Outcome, float], draws: int, *, repeats: int = 400, seed: int = 0
-) -> float:
-    """Return the expected total variation distance of the frequencies of exact draws."""
-    probabilities = _normalized(exact.values())
-    counts = np.random.default_rng(seed).multinomial(draws, probabilities, size=repeats)
-    distances = 0.5 * np.abs(counts / draws - probabilities).sum(axis=1)
-    return float(distances.mean())
-
-
 def chi_square_p_value(
     draws: Iterable[Outcome],
     exact: Mapping[Outcome, float],

@@ -172,44 +172,18 @@ VERBATIM = (MINIMAX, MINICPM, GLM, GLM_COMPACT, LONGCAT, STEPTML)
 
 FAMILIES = [
     Family(JSON, None, "ARGUMENTS", lambda value: iter([_json(value), json.dumps(value)])),
-    Family(
-        QWEN_CODER,
-        "qwen3_coder",
-        "<function=tool>\nARGUMENTS</function>",
-        _tags(QWEN_CODER, _by_jinja),
-    ),
-    Family(
-        MINIMAX.trimmed,
-        "minimax_m2",
-        '<invoke name="tool">\nARGUMENTS</invoke>',
-        _tags(MINIMAX, _raw),
-    ),
-    Family(
-        MINICPM.trimmed,
-        "minicpm5",
-        '<function name="tool">ARGUMENTS</function>',
-        _tags(MINICPM, _raw),
-    ),
+    Family(QWEN_CODER, "qwen3_coder", "<function=tool>\nARGUMENTS</function>", _tags(QWEN_CODER, _by_jinja)),
+    Family(MINIMAX.trimmed, "minimax_m2", '<invoke name="tool">\nARGUMENTS</invoke>', _tags(MINIMAX, _raw)),
+    Family(MINICPM.trimmed, "minicpm5", '<function name="tool">ARGUMENTS</function>', _tags(MINICPM, _raw)),
     Family(GLM.trimmed, "glm47", "tool\nARGUMENTS", _tags(GLM, _raw)),
     Family(GLM_COMPACT.trimmed, "glm47", "toolARGUMENTS", _tags(GLM_COMPACT, _raw)),
-    Family(
-        LONGCAT.trimmed,
-        "longcat",
-        "tool\nARGUMENTS",
-        _tags(LONGCAT, _raw),
-        parses_no_arguments=False,
-    ),
+    Family(LONGCAT.trimmed, "longcat", "tool\nARGUMENTS", _tags(LONGCAT, _raw), parses_no_arguments=False),
     # mlx-lm's parsers strip the values of these.
     *(Family(n, None, "ARGUMENTS", _tags(n, _raw)) for n in VERBATIM),
     Family(PYTHONIC, "pythonic", "[tool(ARGUMENTS)]", _keywords(_python)),
     Family(PYTHONIC_JSON, "pythonic", "[tool(ARGUMENTS)]", _keywords(_python, _json)),
     Family(GEMMA4, "gemma4", "call:toolARGUMENTS", lambda value: iter([_marked(value, '<|"|>')])),
-    Family(
-        FUNCTION_GEMMA,
-        "function_gemma",
-        "call:toolARGUMENTS",
-        lambda value: iter([_marked(value, "<escape>")]),
-    ),
+    Family(FUNCTION_GEMMA, "function_gemma", "call:toolARGUMENTS", lambda value: iter([_marked(value, "<escape>")])),
     *(Family(n, None, "ARGUMENTS", _with_kinds(n)) for n in (DSML, DSML_V4, DSML_V4_1)),
     Family(
         XTML,
@@ -217,16 +191,6 @@ FAMILIES = [
         '<|open|>call tool="tool" index="1"<|sep|>ARGUMENTS<|close|>call<|sep|>',
         _with_kinds(XTML),
     ),
-    Family(
-        SEED,
-        "qwen3_coder",
-        "<function=tool>\nARGUMENTS</function>",
-        _tags(SEED, _by_jinja),
-    ),
-    Family(
-        COFL,
-        None,
-        "ARGUMENTS",
-        lambda value: iter(["".join(_cofl(v, k) for k, v in value.items())]),
-    ),
-]
+    Family(SEED, "qwen3_coder", "<function=tool>\nARGUMENTS</function>", _tags(SEED, _by_jinja)),
+    Family(COFL, None, "ARGUMENTS", lambda value: iter(["".join(_cofl(v, k) for k, v in value.items())])),
+]  # fmt: skip

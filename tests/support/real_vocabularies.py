@@ -5,9 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import numpy as np
 from judging import Judge
-from small_vocabulary import an_ending, brute_force_mask
+from small_vocabulary import an_ending, walk_masks
 
 from state_machines import JsonSchemaStateMachine, Vocabulary
 
@@ -61,26 +60,11 @@ def assert_masks_on_a_walk(vocabulary: Vocabulary, schema: Any) -> None:
     """Assert that every mask of a random walk is exact and that the schema admits the final text."""
     random = Random(0)
     machine = JsonSchemaStateMachine(schema)
-    matcher, text = machine.matcher(vocabulary), b""
-    for _ in range(6):
-        mask = matcher.allowed_tokens()
-        wrong = np.flatnonzero(mask != brute_force_mask(matcher.state, vocabulary))[:10].tolist()
-        assert not wrong, (text, [vocabulary.token_bytes[token_id] for token_id in wrong])
-        plain = [
-            token_id
-            for token_id in np.flatnonzero(mask).tolist()
-            if token_id not in vocabulary.end_token_ids
-        ]
-        if not plain:
-            break
-        # Structure is rare among the tokens, so it is preferred half the time.
-        structure = [
-            token_id
-            for token_id in plain
-            if set(vocabulary.token_bytes[token_id] or b"") <= set(b'{}[]",: 0123456789')
-        ]
-        token_id = random.choice(structure if structure and random.random() < 0.5 else plain)
-        matcher.advance(token_id)
-        text += vocabulary.token_bytes[token_id] or b""
+    matcher = machine.matcher(vocabulary)
+    # Structure is rare among the tokens.
+    structure = set(b'{}[]",: 0123456789')
+    text = walk_masks(
+        matcher, vocabulary, random, 6, preferred=lambda form: set(form) <= structure, share=0.5
+    )
     ending = an_ending(matcher.state)
     assert ending is None or Judge(schema).admits_text(text + ending)

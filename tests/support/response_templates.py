@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,116 +20,8 @@ NAMED = {"type": "function", "function": {"name": "{name}", "arguments": "{conte
 WHOLE = {"type": "function", "function": "{content}"}
 THINK = {"open": "<think>", "close": "</think>"}
 
-DOCUMENTED: dict[str, dict[str, Any]] = {
-    "cohere": {
-        "content": {"open": "<|START_RESPONSE|>", "close": "<|END_RESPONSE|>"},
-        "thinking": {"open": "<|START_THINKING|>", "close": "<|END_THINKING|>"},
-        "tool_calls": {
-            "open": "<|START_ACTION|>",
-            "close": "<|END_ACTION|>",
-            "content": "json",
-            "transform_each": True,
-            "transform": {"function": {"name": "{tool_name}", "arguments": "{parameters}"}},
-        },
-    },
-    "gpt_oss": {
-        "thinking": {"open": "<|channel|>analysis<|message|>", "close": "<|end|>"},
-        "content": {"open": "<|channel|>final<|message|>", "close": "<|end|>"},
-        "tool_calls": {
-            "open_pattern": r"<\|channel\|>commentary to=functions\.(?P<name>\w+).*?<\|message\|>",
-            "close": "<|call|>",
-            "repeats": True,
-            "content": "json",
-            "transform": NAMED,
-        },
-    },
-    "smollm": {
-        "thinking": THINK,
-        "tool_calls": {
-            "open": "<tool_call>",
-            "close": "</tool_call>",
-            "repeats": True,
-            "content": "json",
-            "transform": WHOLE,
-        },
-        "content": {"close": "<|im_end|>"},
-    },
-    "qwen3_coder": {
-        "thinking": THINK,
-        "tool_calls": {
-            "open_pattern": r"<tool_call>\s*<function=(?P<name>\w+)>",
-            "close": "</tool_call>",
-            "repeats": True,
-            "content": "xml-inline",
-            "content_args": {
-                "tag_pattern": r"<parameter=(?P<key>\w+)>\s*(?P<value>.*?)\s*</parameter>",
-                "value_parser": {"name": "json", "args": {"allow_non_json": True}},
-            },
-            "transform": NAMED,
-        },
-    },
-    "qwen3_5": {
-        "reasoning_content": THINK,
-        "tool_calls": {
-            "open_pattern": r"\s*<tool_call>\s*<function=(?P<name>[^>\n]+)>",
-            "close_pattern": r"</function>\s*</tool_call>",
-            "repeats": True,
-            "content": "xml-inline",
-            "content_args": {
-                "tag_pattern": r"<parameter=(?P<key>[^>\n]+)>\s*(?P<value>.*?)\s*</parameter>"
-            },
-            "transform": NAMED,
-        },
-        "content": {"close_pattern": r"\s*(?:<\|im_end\|>|<\|endoftext\|>)"},
-    },
-    "gemma4": {
-        "thinking": {"open": "<|channel>thought\n", "close": "<channel|>"},
-        "tool_calls": {
-            "open_pattern": r"<\|tool_call>call:(?P<name>\w+)",
-            "close": "<tool_call|>",
-            "repeats": True,
-            "content": "json",
-            "content_args": {"unquoted_keys": True, "string_delims": [['<|"|>', '<|"|>']]},
-            "transform": NAMED,
-        },
-        "content": {"close": ["<turn|>", "<|tool_response>", "<eos>"]},
-    },
-    "inkling": {
-        "thinking": {
-            "open_pattern": r"(?:<\|message_model\|>)?[^<]*<\|content_thinking\|>",
-            "close": "<|end_message|>",
-            "repeats": True,
-            "join": "",
-            "content_args": {"strip": False},
-        },
-        "tool_calls": {
-            "open_pattern": r"(?:<\|message_model\|>)?[^<]*<\|content_invoke_tool_json\|>",
-            "close": "<|end_message|>",
-            "repeats": True,
-            "content": "json",
-            "transform": {"function": {"name": "{content.name}", "arguments": "{content.args}"}},
-        },
-    },
-    "lines": {
-        "tool_calls": {
-            "open_pattern": r"<tool_call>\s*<function=(?P<name>\w+)>\n",
-            "close": "</tool_call>",
-            "repeats": True,
-            "content": "kv-lines",
-            "transform": NAMED,
-        }
-    },
-    "call_list": {
-        "tool_calls": {
-            "open": "<|tool_call_start|>",
-            "close": "<|tool_call_end|>",
-            "content": "python-call-list",
-            "transform_each": True,
-            "transform": {"function": {"name": "{name}", "arguments": "{arguments}"}},
-        },
-        "content": {"close": "<|im_end|>"},
-    },
-}
+_FILE = Path(__file__).parents[1] / "data" / "response_templates.json"
+DOCUMENTED: dict[str, dict[str, Any]] = json.loads(_FILE.read_text(encoding="utf-8"))
 """The fields of templates with the members that transformers' documentation and tests show."""
 
 TEXTS = st.sampled_from(["<c>", "[CALL]", "<|a b|>\n", "§§", "call:\n"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from random import Random
 from weakref import WeakKeyDictionary
@@ -21,6 +21,7 @@ __all__ = [
     "check_masks",
     "cuttings",
     "small_vocabulary",
+    "walk_masks",
 ]
 
 _PIECES = [
@@ -90,6 +91,41 @@ def check_masks(matcher: Matcher, vocabulary: Vocabulary, choices: Iterable[int]
         matcher.advance(int(np.flatnonzero(allowed)[number % allowed.sum()]))
         if matcher.is_finished:
             break
+
+
+def walk_masks(
+    matcher: Matcher,
+    vocabulary: Vocabulary,
+    random: Random,
+    steps: int,
+    *,
+    preferred: Callable[[bytes], object] | None = None,
+    share: float = 0.9,
+) -> bytes:
+    """Assert that masks equal brute force along random tokens, and return their text.
+
+    Args:
+        matcher: Where the text begins.
+        vocabulary: The matcher's vocabulary.
+        random: Draws the tokens; no end token is taken.
+        steps: The number of tokens.
+        preferred: Whether the bytes of a token are preferred.
+        share: The probability with which a preferred token is taken, where one is allowed.
+    """
+    text = b""
+    for _ in range(steps):
+        mask = matcher.allowed_tokens()
+        wrong = np.flatnonzero(mask != brute_force_mask(matcher.state, vocabulary))[:10].tolist()
+        assert not wrong, (text, [vocabulary.token_bytes[token_id] for token_id in wrong])
+        forms = {i: vocabulary.token_bytes[i] or b"" for i in np.flatnonzero(mask).tolist()}
+        plain = [token_id for token_id in forms if token_id not in vocabulary.end_token_ids]
+        if not plain:
+            break
+        liked = [token_id for token_id in plain if preferred and preferred(forms[token_id])]
+        token_id = random.choice(liked if liked and random.random() < share else plain)
+        matcher.advance(token_id)
+        text += forms[token_id]
+    return text
 
 
 def a_text(state: Node, random: Random, steps: int, stops: float = 0.2) -> bytes | None:

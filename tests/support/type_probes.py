@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from json_trees import JsonTree, Members, Scalar, parse, places, replaced, spelled, string_value
-from unusual_scalars import NUMBERS, SPECIAL_CHARACTERS, STRINGS
+from unusual_texts import NUMBERS, SPECIAL_CHARACTERS, STRINGS
 
 from state_machines import GrammarBudgetError, JsonSchemaStateMachine
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from vision_model_configs import FAMILIES
+from vision_families import FAMILIES
 from vision_reference import reference_prompt, reference_steps
 
 from proxy_engine import CacheOptions, ImageContent, InferenceEngine, Interaction, TextContent

@@ -1,23 +1,25 @@
-"""Parts that the configurations of small multimodal models share."""
+"""The families of small multimodal models: what a checkpoint has besides its weights, as data."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from vision_tokenizers import vocabulary_size
+__all__ = ["FAMILIES", "UNSUPPORTED_FAMILIES", "Family"]
 
-__all__ = ["HIDDEN_SIZE", "NORMALIZATION", "VISION", "WINDOW", "Family", "text_config"]
-
-HIDDEN_SIZE = 48
-WINDOW = 24
-"""Tokens of a sliding window; shorter than a prompt with an image."""
+_DATA = Path(__file__).parents[1] / "data" / "multimodal"
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """The contents of a checkpoint except its weights.
+
+    The language models have a hidden size of 48 and a vocabulary of the 263 tokens of
+    ``vision_tokenizers`` and the special ones; windows of 24 tokens are shorter than a prompt with
+    an image.
 
     Attributes:
         config: Content of ``config.json``.
@@ -25,6 +27,7 @@ class Family:
         special_tokens: In the order of their ids.
         named_tokens: Special tokens by the name of a tokenizer's argument or attribute.
         chat_template: In Jinja; ``None`` for models without one.
+        description: What is particular about the family.
         seed: Seed of the weights.
         tied_output: The output layer has the weights of the embeddings.
         reads_audio: The model reads audio recordings as well.
@@ -38,6 +41,7 @@ class Family:
     special_tokens: Sequence[str]
     named_tokens: Mapping[str, str]
     chat_template: str | None
+    description: str = ""
     seed: int = 0
     tied_output: bool = False
     reads_audio: bool = False
@@ -46,43 +50,18 @@ class Family:
     gains: Mapping[str, float] = field(default_factory=dict)
 
 
-def text_config(model_type: str, special_tokens: Sequence[str], **options: Any) -> dict[str, Any]:
-    """Return the configuration of a language model with ``options`` besides."""
+def _read(*names: str) -> dict[str, Family]:
     return {
-        "model_type": model_type,
-        "vocab_size": vocabulary_size(special_tokens),
-        "hidden_size": HIDDEN_SIZE,
-        "num_hidden_layers": 2,
-        "intermediate_size": 64,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 12,
-        "rms_norm_eps": 1e-5,
-        "max_position_embeddings": 4096,
-        "rope_theta": 10000.0,
-        "tie_word_embeddings": False,
-        **options,
+        name: Family(**json.loads((_DATA / f"{name}.json").read_text(encoding="utf-8")))
+        for name in names
     }
 
 
-VISION: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "intermediate_size": 48,
-    "num_attention_heads": 2,
-    "patch_size": 14,
-    "image_size": 56,
-    "num_channels": 3,
-}
-"""A vision tower of two layers."""
+FAMILIES = _read(
+    *("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "gemma4", "paligemma"),
+    *("smolvlm", "idefics3", "llava_onevision", "pixtral", "mistral3", "internvl_chat", "lfm2_vl"),
+)
+"""The families by model type."""
 
-NORMALIZATION: dict[str, Any] = {
-    "do_normalize": True,
-    "do_rescale": True,
-    "do_resize": True,
-    "image_mean": [0.5, 0.5, 0.5],
-    "image_std": [0.5, 0.5, 0.5],
-    "rescale_factor": 1 / 255,
-    "resample": 3,
-}
-"""Options of an image processor."""
+UNSUPPORTED_FAMILIES = _read("llava_next")
+"""Families whose images mlx-vlm embeds as another number of tokens than its processor writes."""

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from mlx.nn.layers.base import Module
 from mlx.utils import tree_flatten
 from PIL import Image
-from vision_families import Family
-from vision_model_configs import FAMILIES, UNSUPPORTED_FAMILIES
+from vision_families import FAMILIES, UNSUPPORTED_FAMILIES, Family
 from vision_tokenizers import save_byte_level_tokenizer, unlikely_token_ids
 
 __all__ = [

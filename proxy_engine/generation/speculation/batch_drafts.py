@@ -29,6 +29,7 @@ class BatchDrafts:
         pads: Whether padding is nearly free.
 
     Attributes:
+        are_possible: Whether any of the sequences is drafted.
         model_seconds: Time in which the draft model has made the last drafts.
     """
 
@@ -41,6 +42,7 @@ class BatchDrafts:
         *,
         pads: bool,
     ) -> None:
+        self.are_possible = False
         self.model_seconds = 0.0
         self._rows = rows
         self._probe = probe
@@ -53,6 +55,8 @@ class BatchDrafts:
     def change(self) -> None:
         """Notice that sequences have joined or left."""
         self._rest = 0
+        sequences = self._rows.sequences
+        self.are_possible = any(sequence.drafting is not None for sequence in sequences)
 
     def are_expected(self) -> bool:
         """Whether the next pass is likely to have drafts."""
@@ -64,7 +68,7 @@ class BatchDrafts:
         rows = 1 if self._pads else len(sequences)
         if not any(own.may_pay(one.constraint, rows) for one, own in drafting.items()):
             # A grammar may begin another part, whose drafts pay.
-            if all(sequence.is_free for sequence in sequences):
+            if not drafting or all(sequence.is_free for sequence in sequences):
                 self._rest = STEPS_BETWEEN_UPDATES
             return False
         outlooks = [
@@ -78,8 +82,12 @@ class BatchDrafts:
             return is_expected
         return is_expected and any(batch_lengths(outlooks, self._costs.base, pads=self._pads))
 
-    def make(self) -> None:
-        """Set the drafts for the next pass, as long as pays for all sequences together."""
+    def make(self) -> bool:
+        """Set the drafts for the next pass, as long as pays for all sequences together.
+
+        Returns:
+            Whether there are any.
+        """
         self.model_seconds = 0.0
         drafting = self._drafting()
         drafts: dict[GeneratedSequence, Draft] = {}
@@ -88,7 +96,7 @@ class BatchDrafts:
                 drafts[sequence] = sequence.begin_draft()
                 own.fill(drafts[sequence], len(sequence.pending))
         if not drafts:
-            return
+            return False
         if self._draft_model is not None:
             self._extend(self._draft_model, drafts, drafting)
         drafts = {sequence: draft for sequence, draft in drafts.items() if not draft.is_empty}
@@ -106,6 +114,7 @@ class BatchDrafts:
         self._check_pass(drafts)
         for sequence, draft in drafts.items():
             sequence.draft = None if draft.is_empty else draft
+        return any(sequence.draft is not None for sequence in drafts)
 
     def record(self) -> None:
         """Record the results of verifications, whose accepted tokens are committed."""

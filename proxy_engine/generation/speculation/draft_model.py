@@ -29,6 +29,7 @@ from state_machines.budgets import step_limit
 
 from ...prompt_cache.layers import copy_cache
 from ...prompt_cache.prompt_caches import PromptCaches
+from ...runtime.device_memory import model_bytes
 from ..batch_rows import BatchRows
 from ..cache_layers import can_pad, can_trim, padded_tokens, right_padded
 from ..forward_pass import NextLogits
@@ -36,7 +37,6 @@ from ..model_checks import ModelChecks
 from ..prefill import MAX_TOKENS_WITH_LOGITS, default_prefill_step_size
 from ..restrictions import ADVANCE_STEPS, SlowMaskError
 from ..sequence import GeneratedSequence
-from ..wired_memory import model_bytes
 from .drafting import DraftedText
 from .drafts import MAX_TOKENS_PER_STEP, Draft
 

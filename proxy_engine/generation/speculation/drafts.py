@@ -219,9 +219,7 @@ class Draft:
             ``None`` if the token is refused, or the sequence ends.
         """
         constraint = self.constraint
-        if token_id in constraint.end_token_ids:
-            return None
-        if not constraint.is_usable(token_id, self._width):
+        if token_id in constraint.end_token_ids or not 0 <= token_id < self._width:
             return None
         constraint = constraint.draft()
         # The limits of a token are set before its mask is computed.

@@ -85,7 +85,7 @@ def extract(
             model.
         text: The column with the text, or a function of the row, a dict.
         image: The column with an image, or a function of the row; see ``InferenceEngine.extract``.
-        instruction: The text that precedes that of a row in its prompt, or a function of the row.
+        instruction: The text that precedes a row's text in its prompt, or a function of the row.
         prefix: Text before the names of the result's columns.
         retry_cut_short: Whether an answer that ``max_tokens`` cuts short is tried once more with
             twice as many tokens.

@@ -187,7 +187,7 @@ class ChatEncoder(ChoicesEncoder):
             case TextDelta(text=text):
                 return {"content": text}
             case ReasoningDelta(text=text) if self._options.reasoning:
-                # Clients read one or the other.
+                # Some clients read the first name, some the second.
                 return {"reasoning_content": text, "reasoning": text}
             case ToolCallStarted(is_custom=True):
                 inner: Fields = {"custom": {"name": event.name, "input": ""}}
@@ -234,7 +234,7 @@ class CompletionEncoder(ChoicesEncoder):
         prompt_logprobs: For each prompt, its tokens with their log-probabilities, if these are
             echoed. The first token has no log-probability.
         choices: The number of answers to each prompt; they follow each other.
-        kept: The number of those in the response: the ones whose tokens have the highest mean
+        kept: The number of answers in the response: the answers with the highest mean
             log-probability, if there are more answers.
     """
 
@@ -325,7 +325,7 @@ def _calls(call: Fields) -> Fields:
 def _by_token(token: Fields) -> dict[str, float] | None:
     """Return the most likely tokens at a position; the token itself is always among them."""
     top = token["top_logprobs"]
-    return None if top is None else {one["token"]: one["logprob"] for one in [*top, token]}
+    return None if top is None else {likely["token"]: likely["logprob"] for likely in [*top, token]}
 
 
 def _mean_logprob(result: GenerationResult[Any]) -> float:

@@ -37,7 +37,7 @@ Fields: TypeAlias = dict[str, Any]
 
 # JSON has no infinity; OpenAI writes this number.
 _MIN_LOGPROB = -9999.0
-_TIMINGS = tuple(each.name for each in fields(Usage) if each.name != "drafts")
+_TIMINGS = tuple(field.name for field in fields(Usage) if field.name != "drafts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Answer:
 
     Attributes:
         logprobs: The log-probabilities of the tokens of its content.
-        sent_logprobs: The number of those that earlier chunks have.
+        sent_logprobs: How many of them earlier chunks have.
         reasoning_tokens: The number of tokens of its reasoning.
         result: Its result, once it is finished.
     """
@@ -234,7 +234,7 @@ class TokenTexts:
 
     def logprob(self, logprobs: TokenLogprobs) -> Fields:
         """Return a token with its log-probability, and the most likely tokens at its position."""
-        top = [self._fields(one) for one in logprobs.top_before_mask]
+        top = [self._fields(likely) for likely in logprobs.top_before_mask]
         return {**self._fields(logprobs.chosen), "top_logprobs": top}
 
     def _fields(self, logprob: Logprob) -> Fields:

@@ -81,7 +81,7 @@ class ResponsesEncoder(BlocksEncoder):
         return self._response
 
     def _token(self, index: int, token: Fields) -> bytes:
-        # Not one of OpenAI's types; clients skip unknown ones.
+        # The type is not OpenAI's; clients skip unknown types.
         return self._event("proxy_engine.token", token=token)
 
     def _text_block(self, is_reasoning: bool) -> Fields:
@@ -145,8 +145,8 @@ class ResponsesEncoder(BlocksEncoder):
         logprobs = self._answer.unsent_logprobs()
         for token in logprobs:
             # In this interface `bytes` is never null.
-            for one in (token, *token["top_logprobs"]):
-                one["bytes"] = one["bytes"] or []
+            for likely in (token, *token["top_logprobs"]):
+                likely["bytes"] = likely["bytes"] or []
         part["logprobs"] += logprobs
         return {"logprobs": logprobs}
 

@@ -13,10 +13,10 @@ from ...conversation.messages import RawPrompt
 from ...options.fields import with_options
 from ...options.overrides import OptionOverrides
 from ...tools.choice import requires_call
+from ..admission import Lease
 from ..encoders.choices import ChatEncoder, CompletionEncoder
 from ..errors import ApiError, conflict
-from ..history import readable_message
-from ..host import Lease
+from ..message_content import readable_message
 from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import (

@@ -18,6 +18,7 @@ from pydantic_core import from_json
 from state_machines.errors import ProxyError
 
 from ...results.events import Finished
+from ..admission import Lease
 from ..encoders.encoder import Encoder
 from ..errors import (
     INTERNAL_ERROR,
@@ -26,8 +27,7 @@ from ..errors import (
     api_error,
     translated_errors,
 )
-from ..host import Lease
-from ..media_parts import without_media
+from ..message_content import without_media
 from ..running import Event, Running, ServedRequest, Services, begin
 from ..schemas.request_model import RequestModel
 from ..streaming import ServerSentEvents, unless_disconnected

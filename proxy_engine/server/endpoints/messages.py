@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from fastapi import Request, Response
@@ -14,9 +14,10 @@ from ...checks import short_repr
 from ...options.fields import with_options
 from ...options.generation import PartOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
+from ...tools.tool import Tool
+from ..admission import Lease
 from ..encoders.messages import MessagesEncoder
 from ..errors import AnthropicErrorResponse, ApiError, translated_errors
-from ..host import Lease
 from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
@@ -25,7 +26,6 @@ from ..tool_definitions import is_hosted, unread_members
 from ..tool_lists import ToolList
 from .generating import STREAMED, Dialect, generating_router, reply
 from .served_requests import (
-    Generation,
     GenerationRequest,
     encoder_options,
     read_request,
@@ -332,15 +332,14 @@ async def count_tokens(
     async def counted() -> Response:
         parsed = await asyncio.to_thread(MESSAGES.read, body, services)
 
-        async def count(generations: Sequence[Generation]) -> int:
-            (generation,) = generations
+        async def count(tools: list[Tool] | None, choice: Any) -> int:
             return await asyncio.to_thread(
                 lease.engine.count_tokens,
-                generation.prompt,
-                generation.response_format,
-                tools=generation.tools,
-                tool_choice=generation.tool_choice,
-                **generation.options,
+                parsed.prompts[0],
+                parsed.response_format,
+                tools=tools,
+                tool_choice=choice,
+                **parsed.options[0],
             )
 
         with translated_errors(parsed.names, parsed.part_name):

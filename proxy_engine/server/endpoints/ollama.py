@@ -13,10 +13,10 @@ from ...conversation.messages import RawPrompt
 from ...options.fields import with_options
 from ...options.generation import ReasoningOptions
 from ...options.overrides import OptionOverrides
+from ..admission import Lease
 from ..encoders.ollama import OllamaEncoder, answer_fields, json_line
 from ..errors import OllamaErrorResponse
-from ..history import readable_message
-from ..host import Lease
+from ..message_content import readable_message
 from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import ALL_NAMES, MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields

@@ -13,10 +13,10 @@ from ...checks import short_repr
 from ...options.fields import with_options
 from ...options.overrides import OptionOverrides
 from ...tools.choice import requires_call
+from ..admission import Lease
 from ..encoders.encoder import Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
-from ..host import Lease
 from ..response_items import (
     ITEM_KEYS,
     defined_tools,
@@ -155,7 +155,7 @@ def _read(body: ResponsesRequest, services: Services) -> GenerationRequest:
     tools = ToolList.read([*(body.tools or ()), *at_start], body.tool_choice, added=later)
     messages, fields = messages_of_items(items, names, tools.shown_name)
     if body.instructions is not None:
-        # Instructions of a response do not apply to earlier or later ones.
+        # Instructions of a response do not apply to earlier or later responses.
         messages.insert(0, {"role": "system", "content": body.instructions})
         fields.insert(0, "instructions")
 
@@ -184,11 +184,11 @@ def _read(body: ResponsesRequest, services: Services) -> GenerationRequest:
 async def _encode(
     body: ResponsesRequest, request: GenerationRequest, lease: Lease
 ) -> ResponsesEncoder:
-    (generation,) = request.generations
+    (options,) = request.options
     return ResponsesEncoder(
-        _begun(body, lease.name, generation.options, is_stored=request.on_finished is not None),
+        _begun(body, lease.name, options, is_stored=request.on_finished is not None),
         lease.engine.vocabulary,
-        encoder_options(body, logprobs="logprobs" in generation.options),
+        encoder_options(body, logprobs="logprobs" in options),
         on_finished=request.on_finished,
         client_name=request.tools.client_name,
     )

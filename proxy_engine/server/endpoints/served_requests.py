@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ...conversation.messages import RawPrompt, template_messages
-from ...conversation.prompts import Prompt
 from ...errors import InvalidToolError
 from ...options.generation import GenerationOptions, ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...options.values import MAX_COUNT
 from ...results.streams import AsyncEventStream
 from ...runtime.extras import is_installed
+from ...tools.tool import Tool
+from ..admission import Lease
 from ..encoders.encoder import EncoderOptions, Fields
 from ..errors import ApiError, PartName, conflict
 from ..generation_settings import merged_options
-from ..host import Lease
-from ..media_parts import check_urls, prompt_characters
+from ..message_content import check_urls, prompt_characters
 from ..models import KnownModel
 from ..running import AnswerEvents, Event, ServedRequest
 from ..schemas.sampling import SamplingFields, TextFields
@@ -31,29 +31,22 @@ T = TypeVar("T")
 _JSON_BEGINS = ("{", "[")
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """The arguments of ``InferenceEngine.astream`` for one answer."""
-
-    prompt: Prompt
-    response_format: Any = None
-    tools: Sequence[Any] | None = None
-    tool_choice: Any = None
-    options: OptionOverrides = field(default_factory=OptionOverrides)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest(ServedRequest):
     """A request for answers.
 
     Attributes:
-        generations: The answers to generate, with the server's options where it has none.
+        response_format: The engine's response format.
         tools: The tools of the request.
+        tool_choice: The choice among them, for the engine.
+        options: The options of each answer, with the server's options where it has none.
         on_finished: Called with a response that is complete, by encoders that store it.
     """
 
-    generations: Sequence[Generation]
+    response_format: Any
     tools: ToolList
+    tool_choice: Any
+    options: Sequence[OptionOverrides]
     on_finished: Callable[[Fields], None] | None = None
 
     def check_model(self, model: KnownModel) -> None:
@@ -64,24 +57,23 @@ class GenerationRequest(ServedRequest):
         # The error of a multimodal model that lacks its extra is another one.
         if model.input_modalities != {"text"} or not is_installed("vision"):
             return
-        for generation in self.generations:
-            if not isinstance(generation.prompt, RawPrompt):
-                in_history = generation.options.get("media_in_history", "placeholder")
-                template_messages(generation.prompt, (), in_history)
+        for prompt, options in zip(self.prompts, self.options, strict=True):
+            if not isinstance(prompt, RawPrompt):
+                template_messages(prompt, (), options.get("media_in_history", "placeholder"))
 
     async def start(self, lease: Lease) -> tuple[Sequence[AnswerEvents[Event]], Mapping[str, str]]:
         """Start the answers, as ``ServedRequest.start``."""
 
-        async def started(generations: Sequence[Generation]) -> Sequence[AnswerEvents[Event]]:
+        async def started(tools: list[Tool] | None, choice: Any) -> Sequence[AnswerEvents[Event]]:
             answers: list[AsyncEventStream[Any]] = []
             async with AsyncExitStack() as stack:
-                for each in generations:
+                for prompt, options in zip(self.prompts, self.options, strict=True):
                     answer = await lease.engine.astream(
-                        each.prompt,
-                        response_format=each.response_format,
-                        tools=each.tools,
-                        tool_choice=each.tool_choice,
-                        **each.options,
+                        prompt,
+                        response_format=self.response_format,
+                        tools=tools,
+                        tool_choice=choice,
+                        **options,
                     )
                     stack.push_async_callback(answer.aclose)
                     answers.append(answer)
@@ -91,9 +83,9 @@ class GenerationRequest(ServedRequest):
         return await self.without_refused_tools(started)
 
     async def without_refused_tools(
-        self, work: Callable[[Sequence[Generation]], Awaitable[T]]
+        self, work: Callable[[list[Tool] | None, Any], Awaitable[T]]
     ) -> tuple[T, dict[str, str]]:
-        """Work on the answers, without tools that the engine refuses.
+        """Do work with tools and a tool choice; again without tools that the engine refuses.
 
         Returns:
             The result of the work, and why tools are left out, by name.
@@ -101,16 +93,13 @@ class GenerationRequest(ServedRequest):
         Raises:
             InvalidToolError: No tool is left, or the tool choice names one that is left out.
         """
-        tools, generations = self.tools, self.generations
+        tools, choice = self.tools, self.tool_choice
         while True:
             try:
-                result = await work(generations)
+                result = await work(tools.tools or None, choice)
             except InvalidToolError as error:
                 tools = tools.without(error)
-                generations = [
-                    replace(each, tools=tools.tools, tool_choice=tools.choice)
-                    for each in generations
-                ]
+                choice = tools.choice
             else:
                 return result, {name: error.summary for name, error in tools.refused.items()}
 
@@ -169,16 +158,14 @@ def read_request(
             code="prompt_too_large",
             param=names.get("prompt", "prompt"),
         )
-    generations = []
+    asked = []
     for number in range(count):
-        prompt = prompts[number // choices]
-        defaults = settings.request_defaults(is_raw=isinstance(prompt, RawPrompt))
-        given = merged_options(options(number), defaults)
+        is_raw = isinstance(prompts[number // choices], RawPrompt)
+        given = merged_options(options(number), settings.request_defaults(is_raw=is_raw))
         if is_endless:
             length = given.get("max_tokens", GenerationOptions().max_tokens)
             given = {**given, "max_tokens": length, "min_tokens": length or MAX_COUNT}
-        generation = Generation(prompt, response_format, tools.tools or None, tools.choice, given)
-        generations.append(generation)
+        asked.append(given)
     names = {"response_format": field, **names}
     if isinstance(body, TextFields):
         names = {"max_tokens": body.limit_name, **names}
@@ -186,10 +173,12 @@ def read_request(
         is_streamed=body.is_streamed,
         names=names,
         part_name=part_name,
-        prompts=[one.prompt for one in generations],
+        prompts=[prompt for prompt in prompts for _ in range(choices)],
         model=body.model_choice,
-        generations=generations,
+        response_format=response_format,
         tools=tools,
+        tool_choice=tools.choice,
+        options=asked,
     )
 
 

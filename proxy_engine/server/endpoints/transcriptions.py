@@ -20,9 +20,9 @@ from ...media.sources import check_size
 from ...results.streams import AsyncStream
 from ...transcription.options import TranscriptionOverrides
 from ...transcription.results import Transcript, TranscriptSegment, TranscriptStream
+from ..admission import Lease
 from ..encoders.transcriptions import Format, TranscriptEncoder
 from ..errors import ApiError, translated_errors
-from ..host import Lease
 from ..models import KnownModel, ModelChoice
 from ..running import AnswerEvents, Event, ServedRequest, Services, ServicesOfRequest
 from ..schemas.sampling import TextConstraints

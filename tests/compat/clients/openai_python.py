@@ -22,10 +22,6 @@ class Person(BaseModel):
     age: int = Field(ge=0, le=130)
 
 
-def is_person(value):
-    return isinstance(value["name"], str) and 0 <= value["age"] <= 130
-
-
 @check("chat", "chat.completions.create")
 def chat():
     answer = client.chat.completions.create(model=MODEL, messages=HELLO, max_tokens=8)

@@ -56,19 +56,11 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
         (OBJECT, '{"n": 1}', {"n": 1}),
         (True, "[1, null]", [1, None]),
         ({"type": "json_object"}, "{}", {}),
-        (
-            {"type": "json_schema", "json_schema": {"name": "x", "schema": OBJECT}},
-            '{"n": 1}',
-            {"n": 1},
-        ),
+        ({"type": "json_schema", "json_schema": {"name": "x", "schema": OBJECT}}, '{"n": 1}', {"n": 1}),
         (Model, '{"n": 1}', Model(n=1)),
         (Data, '{"n": 1}', Data(n=1)),
         (Typed, '{"n": 1}', {"n": 1}),
-        (
-            Node,
-            '{"value": 1, "children": [{"value": 2, "children": []}]}',
-            Node(value=1, children=[Node(value=2)]),
-        ),
+        (Node, '{"value": 1, "children": [{"value": 2, "children": []}]}', Node(value=1, children=[Node(value=2)])),
         (list[int], "[1, 2]", [1, 2]),
         (dict[str, bool], '{"a": true}', {"a": True}),
         (int | None, "null", None),
@@ -77,7 +69,7 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
         (pydantic.TypeAdapter(tuple[int, str]), '[1, "x"]', (1, "x")),
         (RegexStateMachine("a+"), "aaa", "aaa"),
     ],
-)
+)  # fmt: skip
 def test_the_machine_takes_what_the_parser_understands(given: Any, text: str, parsed: Any) -> None:
     compiled = ResponseFormatCompiler().compile(given)
     assert compiled.machine is not None

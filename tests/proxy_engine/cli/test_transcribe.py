@@ -18,7 +18,7 @@ from tiny_whisper import write_tiny_whisper
 
 from proxy_engine import InferenceEngine, Transcript
 from proxy_engine.cli.main import main
-from proxy_engine.cli.transcription import Form, Recording
+from proxy_engine.cli.transcribe import Form, Recording
 
 ROOT = Path(__file__).parents[3]
 PHONE = "[0-9]{3}-[0-9]{4}"

@@ -234,10 +234,7 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"role": "assistant", "content": "x", "function_call": {"name": "f", "arguments": ""}},
         {"role": "assistant", "content": "x", "audio": {"id": "1"}},
         {"role": "tool", "content": "x", "tool_call_id": 5},
-        {
-            "role": "user",
-            "content": [{"type": "input_audio", "input_audio": {"data": "?", "format": "wav"}}],
-        },
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "?", "format": "wav"}}]},
         {"role": "user", "content": "x", "tool_calls": [{"function": {"name": "f"}}]},
         {"role": "assistant", "tool_calls": [{"id": "x"}]},
         {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[]"}}]},
@@ -249,14 +246,8 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"role": "user", "content": [{"type": "text", "text": 1}]},
         {"role": "user", "content": [{"type": "text", "text": "x", "more": 1}]},
         {"role": "user", "content": [{"type": "action", "id": "1", "name": "f", "arguments": {}}]},
-        {
-            "role": "assistant",
-            "content": [{"type": "action", "id": 1, "name": "f", "arguments": {}}],
-        },
-        {
-            "role": "assistant",
-            "content": [{"type": "action", "id": "1", "name": "f", "arguments": []}],
-        },
+        {"role": "assistant", "content": [{"type": "action", "id": 1, "name": "f", "arguments": {}}]},
+        {"role": "assistant", "content": [{"type": "action", "id": "1", "name": "f", "arguments": []}]},
         {"role": "assistant", "content": "x", "tool_call_id": "1"},
         {"role": "user", "content": "x", "reasoning": "x"},
         {"role": "user", "content": "x", "created_at": "yesterday"},
@@ -268,7 +259,7 @@ def test_openai_messages_as_clients_write_them() -> None:
         {"role": "user", "content": [{"type": "json", "value": NESTED}]},
         NESTED,
     ],
-)
+)  # fmt: skip
 def test_malformed_messages_are_refused(message: Any) -> None:
     for read in (Interaction.from_dict, lambda message: template_messages([message])):
         with pytest.raises(PromptError):

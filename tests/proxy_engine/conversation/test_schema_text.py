@@ -59,20 +59,11 @@ def test_json_schema_that_is_too_long_becomes_an_outline() -> None:
 @pytest.mark.parametrize(
     ("described", "outline"),
     [
-        (
-            {"properties": {"a": {"type": "null", "description": "no\n one"}}},
-            '"a"?: null  // no one',
-        ),
+        ({"properties": {"a": {"type": "null", "description": "no\n one"}}}, '"a"?: null  // no one'),
         ({"type": "null", "description": "nothing"}, "null  // nothing"),
         ({"properties": {}, "description": "empty"}, "{...}  // empty"),
-        (
-            {"required": ["a"], "description": "about it"},
-            '{  // about it\n  "a": any value\n}',
-        ),
-        (
-            {"items": {"type": "null", "description": "each"}, "description": "all"},
-            "[null, ...]  // all; each",
-        ),
+        ({"required": ["a"], "description": "about it"}, '{  // about it\n  "a": any value\n}'),
+        ({"items": {"type": "null", "description": "each"}, "description": "all"}, "[null, ...]  // all; each"),
         (
             {
                 "properties": {"a": {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]}},
@@ -88,7 +79,7 @@ def test_json_schema_that_is_too_long_becomes_an_outline() -> None:
             "where A is 1  // one",
         ),
     ],
-)
+)  # fmt: skip
 def test_descriptions_reach_the_model_by_default(
     roomy_engine: InferenceEngine, described: dict[str, Any], outline: str
 ) -> None:

@@ -172,15 +172,15 @@ def test_refused_tokens_leave_no_trace(architecture: str) -> None:
     for accepted in (1, None, 4, 0, 5, None, 6, 2, 0):
         draft = [] if accepted is None else DRAFT
         tokens = [*pending, *draft]
-        rollback = Rollback.before(cache, len(tokens))
+        rollback = Rollback.before(cache, [len(tokens)])
         logits = logits_of(model, tokens, cache)
         count = len(pending) + (accepted or 0)
-        kept = rollback.keep(count)
-        assert kept in (0, count)
+        (again,) = rollback.drop([len(tokens) - count])
+        assert again in (0, count)
         found += list(logits[len(pending) - 1 : count])
         new = TEXT[len(text)]
         text += [*tokens[len(pending) : count], new]
-        pending = [*tokens[kept:count], new]
+        pending = [*tokens[count - again : count], new]
     assert len(text) > 2 * WINDOW
     expected = logits_of(model, text[:-1], make_prompt_cache(model))[2:]
     assert all(is_close(*pair) for pair in zip(found, expected, strict=True))
@@ -204,11 +204,11 @@ def test_layers_may_be_quantized_by_the_pass() -> None:
     cache: list[Any] = [ArraysCache(1), KVCache()]
     cache[0][0] = mx.array([[1.0]])
     cache[1].update_and_fetch(mx.ones((1, 1, 3, 64)), mx.ones((1, 1, 3, 64)))
-    rollback = Rollback.before(cache, 2)
+    rollback = Rollback.before(cache, [2])
     cache[0][0] = mx.array([[2.0]])
     cache[1].update_and_fetch(mx.ones((1, 1, 2, 64)), mx.ones((1, 1, 2, 64)))
     cache[1] = cache[1].to_quantized()
-    assert rollback.keep(1) == 0
+    assert rollback.drop([1]) == [1]
     assert cache[0][0].item() == 1.0
     assert isinstance(cache[1], QuantizedKVCache)
     assert cache[1].offset == 3
@@ -219,8 +219,8 @@ def test_kept_arrays_do_not_follow_assignments_to_slices() -> None:
     layer = RotatingKVCache(max_size=4)
     for value in range(6):
         layer.update_and_fetch(mx.full((1, 1, 1, 1), value), mx.full((1, 1, 1, 1), value))
-    rollback = Rollback.before([layer], 1)
+    rollback = Rollback.before([layer], [1])
     layer.update_and_fetch(mx.full((1, 1, 1, 1), 9), mx.full((1, 1, 1, 1), 9))
-    assert rollback.keep(0) == 0
+    assert rollback.drop([1]) == [0]
     assert np.array(layer.keys).ravel().tolist() == [4, 5, 2, 3]
     assert layer.offset == 6

@@ -46,7 +46,7 @@ def test_probe_rejects_models_with_wrong_batches(architecture: str) -> None:
 
 
 def _row() -> Any:
-    return SimpleNamespace(row=0, tail=[], padding=0)
+    return SimpleNamespace(row=0, tail=[], padding=0, drafting=None)
 
 
 class Rounded(Module):

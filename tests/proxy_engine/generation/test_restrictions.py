@@ -10,6 +10,7 @@ import pytest
 
 from proxy_engine.generation import (
     Constraint,
+    Deadline,
     DeviceMasks,
     FastForward,
     GuardedGrammar,
@@ -18,7 +19,6 @@ from proxy_engine.generation import (
     RepetitionStop,
     Restriction,
     Script,
-    UsableTokens,
 )
 from proxy_engine.generation import restrictions as restrictions_module
 from proxy_engine.generation.restrictions import SlowMaskError
@@ -167,11 +167,10 @@ def test_slow_mask_is_computed_elsewhere_and_else_the_plan_is_followed(
 def test_ids_that_are_no_tokens_are_left_out() -> None:
     usable = np.ones(VOCABULARY.size, np.bool_)
     usable[3] = False
-    text = text_of(UsableTokens(usable))
+    text = Constraint([], (END,), 9, usable=usable)
     assert text.mask() is usable
-    assert not text.is_usable(3, VOCABULARY.size)
-    assert not text.is_usable(VOCABULARY.size, VOCABULARY.size)
-    assert text.is_usable(4, VOCABULARY.size)
+    assert not text.accepts(3)
+    assert text.accepts(4)
 
 
 def test_end_tokens_are_masked_before_the_minimum() -> None:
@@ -290,3 +289,68 @@ def test_tokens_that_are_sampled_again_count_once_towards_the_limit_of_a_part() 
         take(text, [byte("x")])
     assert allowed(text) == [END]
     assert text.is_limited
+
+
+# Deadlines, on a clock that the tests move.
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(restrictions_module, "time", clock)
+    return clock
+
+
+def test_deadline_is_unbounded_until_the_speed_is_known(clock: Clock) -> None:
+    deadline = Deadline(110)
+    assert deadline.tokens_left(0) is None
+    clock.now = 104
+    assert deadline.tokens_left(1) is None
+    assert deadline.end(text_of(deadline)) is None
+
+
+def test_deadline_estimates_the_remaining_tokens_with_a_reserve(clock: Clock) -> None:
+    deadline = Deadline(110)
+    deadline.tokens_left(1)
+    clock.now = 102
+    # One second per token and a reserve of a tenth: seven tokens in the remaining eight seconds.
+    assert deadline.tokens_left(3) == 7
+    clock.now = 109.9
+    assert deadline.tokens_left(10) == 0
+
+
+def test_drafted_tokens_are_spent_but_do_not_count_for_the_speed(clock: Clock) -> None:
+    deadline = Deadline(110)
+    text = text_of(deadline)
+    deadline.tokens_left(1)
+    text.generated = 3
+    clock.now = 102
+    assert deadline.copy(text).copy(text).tokens_left(5) == 5
+    assert deadline.tokens_left(3) == 7
+
+
+def test_passed_deadline_leaves_no_tokens_and_ends_text(clock: Clock) -> None:
+    deadline = Deadline(99)
+    assert deadline.tokens_left(0) == 0
+    assert deadline.tokens_left(1) == 0
+    text = text_of(deadline)
+    assert text.advance(1, has_alternatives=True) == "length"
+    assert text.cut is not None
+    assert text.cut.reason == "max_seconds"
+
+
+def test_text_of_a_grammar_ends_at_a_deadline_only_where_it_is_complete(clock: Clock) -> None:
+    both = grammar(RegexStateMachine("xyy|xy{9}"), 20)
+    text = text_of(Deadline(99), both, max_tokens=20)
+    # No more tokens than needed.
+    assert allowed(text) == [byte("x")]
+    assert both.guard.left == both.guard.needed == 3
+    assert take(text, list(b"xyy")) == [None, None, "length"]

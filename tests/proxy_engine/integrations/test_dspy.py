@@ -145,11 +145,7 @@ def test_stream_has_the_parts_of_the_response() -> None:
     with InferenceEngine(script, tokenizer) as engine:
         lm = ProxyEngineLM(engine)
         whole = lm.engine.complete(request)
-
-        async def read() -> list[Any]:
-            return [event async for event in lm._async_engine_spec.stream(request)]
-
-        events = asyncio.run(read())
+        events = list(lm.engine.stream(request))
     start, *_, end = events
     deltas = [event.delta for event in events if event.type == "delta"]
     assert (start.type, end.type) == ("start", "end")

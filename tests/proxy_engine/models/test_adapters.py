@@ -12,6 +12,7 @@ import mlx.core as mx
 import mlx_lm
 import pytest
 from adapters import Kind, mlx_lm_answer, write_adapter
+from engine_parts import core_of, on_model_thread
 from mlx.utils import tree_flatten
 
 from proxy_engine import (
@@ -21,6 +22,7 @@ from proxy_engine import (
     PromptCacheMismatchError,
     RawPrompt,
 )
+from proxy_engine.generation.output_layer import OutputLayer
 from proxy_engine.models.load_options import LoadOptions
 from proxy_engine.models.loading import check_loadable, load_model
 
@@ -105,36 +107,21 @@ def write(name: str, text: str) -> Callable[[Path], None]:
 
 SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "no directory": (lambda path: shutil.rmtree(path), "no such directory"),
-    "no configuration": (
-        lambda path: (path / "adapter_config.json").unlink(),
-        r"there is no adapter_config\.json",
-    ),
-    "no weights": (
-        lambda path: (path / "adapters.safetensors").unlink(),
-        r"there is no adapters\.safetensors",
-    ),
+    "no configuration": (lambda path: (path / "adapter_config.json").unlink(), r"there is no adapter_config\.json"),
+    "no weights": (lambda path: (path / "adapters.safetensors").unlink(), r"there is no adapters\.safetensors"),
     "damaged configuration": (write("adapter_config.json", "{"), "not a JSON object"),
     "list as configuration": (write("adapter_config.json", "[]"), "not a JSON object"),
     "damaged weights": (write("adapters.safetensors", "x"), "damaged or incomplete"),
     "form of PEFT": (edit_configuration(peft_type="LORA"), "form of PEFT"),
     "unknown kind": (edit_configuration(fine_tune_type="ia3"), "should be 'lora' or 'dora'"),
     "no layers": (edit_configuration(num_layers=None), "num_layers should be a valid integer"),
-    "scale as text": (
-        edit_configuration(lora_parameters={"scale": "x"}),
-        "scale should be a valid num",
-    ),
-    "keys as text": (
-        edit_configuration(lora_parameters={"keys": "q"}),
-        "keys should be a valid list",
-    ),
+    "scale as text": (edit_configuration(lora_parameters={"scale": "x"}), "scale should be a valid num"),
+    "keys as text": (edit_configuration(lora_parameters={"keys": "q"}), "keys should be a valid list"),
     "other rank": (
         edit_configuration(lora_parameters={"rank": 3}),
         r"lora_a has the shape \(\d+, 4\) in place of \(\d+, 3\)",
     ),
-    "other kind": (
-        edit_configuration(fine_tune_type="dora"),
-        r"lacks \d+ of the weights, such as .*\.m",
-    ),
+    "other kind": (edit_configuration(fine_tune_type="dora"), r"lacks \d+ of the weights, such as .*\.m"),
     "fewer layers": (edit_configuration(num_layers=1), r"no parameter model\.layers\.0\."),
     "keys that match nothing": (
         edit_configuration(lora_parameters={"keys": ["no_such_layer"]}),
@@ -144,19 +131,13 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
         edit_configuration(lora_parameters={"keys": ["input_layernorm"]}),
         "Can't convert layer of type RMSNorm",
     ),
-    "weight missing": (
-        edit_weights(drop_one),
-        r"lacks 1 of the weights, such as model\.layers\.0\.\S+\. Load",
-    ),
-    "no weight at all": (
-        edit_weights(lambda weights: weights.clear()),
-        r"adapters\.safetensors lacks",
-    ),
+    "weight missing": (edit_weights(drop_one), r"lacks 1 of the weights, such as model\.layers\.0\.\S+\. Load"),
+    "no weight at all": (edit_weights(lambda weights: weights.clear()), r"adapters\.safetensors lacks"),
     "foreign weight": (
         edit_weights(lambda weights: weights.update({"model.norm.weight": mx.ones((32,))})),
         r"no parameter model\.norm\.weight",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SPOILED)
@@ -214,10 +195,9 @@ def test_adapter_of_the_output_layer_is_part_of_every_logit(
 ) -> None:
     path = write_adapter(tmp_path / "adapter", tiny_model_directory, keys=keys)
     with InferenceEngine(tiny_model_directory, adapter_path=path) as engine:
-        forward = engine._core.batch._forward
-        found = engine._core.worker.submit(forward.split_output_layer).result() is not None
         # The weight alone, whose rows are read for some tokens, lacks the adapter.
-        assert found is expected
+        layer = on_model_thread(engine, lambda: OutputLayer.of(core_of(engine).loaded.model))
+    assert (layer is not None) is expected
 
 
 def test_saved_prompt_cache_belongs_to_an_adapter(

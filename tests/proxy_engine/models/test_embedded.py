@@ -226,11 +226,11 @@ def _build_slowly(target: str) -> None:
 def test_concurrent_processes_build_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_build_slowly, args=(str(tmp_path / "target"),)) for _ in range(3)
+        context.Process(target=_build_slowly, args=(str(tmp_path / "target"),)) for _ in range(2)
     ]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert [process.exitcode for process in processes] == [0, 0]
     assert (tmp_path / "builds").read_text() == "x"

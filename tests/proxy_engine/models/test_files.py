@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mlx.nn.layers.base import Module
 from tiny_whisper import write_tiny_whisper
-from vision_model_configs import FAMILIES
+from vision_families import FAMILIES
 from vision_models import vision_checkpoint
 
 from proxy_engine import ModelFormatError, UnsupportedArchitectureError

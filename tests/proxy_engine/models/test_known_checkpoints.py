@@ -51,7 +51,14 @@ def cached(
 
 
 @pytest.mark.skipif(not FILES, reason=NO_TOKENIZERS)
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(file, marks=[] if file in tokenizer_files(few=True) else pytest.mark.soak)
+        for file in FILES
+    ],
+    ids=lambda path: path.parent.name,
+)
 def test_tokenizers_are_those_of_transformers(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,36 +108,41 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("fields", "source", "reason"),
-    [
-        (None, "", ""),
-        ({"tool_calls": CALLS}, "response_template", ""),
-        ({"tool_calls": CALLS, "content": {"repeats": True}}, "", "transformers reads"),
-    ],
-)
-def test_known_model_is_loaded_without_transformers(
-    fields: Any, source: str, reason: str, tiny_model_directory: Path, tmp_path: Path
+CHECKPOINTS: list[tuple[Any, str, str]] = [
+    (None, "", ""),
+    ({"tool_calls": CALLS}, "response_template", ""),
+    ({"tool_calls": CALLS, "content": {"repeats": True}}, "", "transformers reads"),
+]
+"""Fields of a response template, the source of the tool format, and why another is not used."""
+
+
+def test_known_models_are_loaded_without_transformers(
+    tiny_model_directory: Path, tmp_path: Path
 ) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(tiny_model_directory, model)
-    if fields is not None:
-        settings = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))
-        settings["response_template"] = {"start_anchor": "<a>", "fields": fields}
-        (model / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    models = [tmp_path / f"model {number}" for number in range(len(CHECKPOINTS))]
+    for model, (fields, _, _) in zip(models, CHECKPOINTS, strict=True):
+        shutil.copytree(tiny_model_directory, model)
+        if fields is not None:
+            settings = json.loads((model / "tokenizer_config.json").read_text(encoding="utf-8"))
+            settings["response_template"] = {"start_anchor": "<a>", "fields": fields}
+            (model / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     program = """
-import sys
+import json, sys
 from proxy_engine import InferenceEngine
-with InferenceEngine(sys.argv[1], on_progress=None) as engine:
-    print(repr(engine.generate("hello", max_tokens=5).text))
-print(engine.tool_format.source, engine.tool_format.refused.get("response_template"))
+found = []
+for model in sys.argv[1:]:
+    with InferenceEngine(model, on_progress=None) as engine:
+        text = engine.generate("hello", max_tokens=5).text
+        refused = str(engine.tool_format.refused.get("response_template"))
+        found.append([text, engine.tool_format.source, refused])
+print(json.dumps(found))
 print("transformers" in sys.modules)
 print(type(engine.tokenizer).__name__)
 """
     outputs = []
     for _ in range(2):
         run = subprocess.run(
-            [sys.executable, "-c", program, str(model)],
+            [sys.executable, "-c", program, *map(str, models)],
             capture_output=True,
             text=True,
             check=True,
@@ -138,13 +150,13 @@ print(type(engine.tokenizer).__name__)
         )
         assert "PyTorch" not in run.stderr
         outputs.append(run.stdout.splitlines())
-    # The same text and tool format, and the same reason why another is not used.
-    assert outputs[1][:2] == outputs[0][:2]
-    assert source in outputs[0][1]
-    assert reason in outputs[0][1]
-    assert [lines[2] for lines in outputs] == ["True", "False"]
+    assert outputs[1][0] == outputs[0][0]
+    for (_, source, reason), found in zip(CHECKPOINTS, json.loads(outputs[0][0]), strict=True):
+        assert source in found[1]
+        assert reason in found[2]
+    assert [lines[1] for lines in outputs] == ["True", "False"]
     # The public property is mlx-lm's tokenizer.
-    assert [lines[3] for lines in outputs] == ["TokenizerWrapper"] * 2
+    assert [lines[2] for lines in outputs] == ["TokenizerWrapper"] * 2
 
 
 def test_known_model_has_the_weights_and_configuration_of_mlx_lm(

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from proxy_engine import InferenceEngine, MissingExtraError, ModelFormatError
 from proxy_engine.models.files import file_problem
 from proxy_engine.models.kinds import is_multimodal
 from proxy_engine.models.loading import LoadedModel, load_model
-from proxy_engine.runtime import extras
 
 Load = Callable[[str], LoadedModel]
 Find = Callable[[str], Path]
@@ -40,7 +40,7 @@ def edited(checkpoint: Find, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extras._PACKAGES, "vision", "no_such_package")
+    monkeypatch.setitem(sys.modules, "mlx_vlm", None)
 
 
 @pytest.mark.parametrize("name", VISION_ARCHITECTURES)

@@ -20,7 +20,7 @@ from tiny_models import make_tiny_model
 
 from proxy_engine import BatchRequest, CacheOptions, DistributedError, InferenceEngine
 from proxy_engine.generation import Constraint, GeneratedSequence, Prefill, SequenceSamplers
-from proxy_engine.generation.device_masks import MAX_MASKS
+from proxy_engine.generation.sampling import MAX_MASKS
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.running_request import RunningRequest
 from proxy_engine.requests.worker import Worker

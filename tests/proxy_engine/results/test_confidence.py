@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from proxy_engine import InferenceEngine, SpeculationOptions
 from proxy_engine.conversation.content import ToolCall
 from proxy_engine.errors import InvalidOptionError
+from proxy_engine.results.confidence import AnswerValues
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import AnswerPart, ScoredChoice, ScoredOption, Usage
 
@@ -298,7 +299,12 @@ def test_choice_of_whole_texts_gives_values_the_shares_of_the_texts_that_have_th
     texts = [json.dumps(each) for each in (value, *others)]
     options = tuple(ScoredOption(text, 1 / len(texts)) for text in texts)
     found = json_answer(texts[0], ScoredChoice(0, options, options[0])).confidences()
-    leaves = [json_answer(text)._values().leaves for text in texts]
+    leaves = [
+        AnswerValues.of(
+            text, json.loads(text), (), [AnswerPart("structured", text, pointer="")]
+        ).leaves
+        for text in texts
+    ]
     for pointer, probability in found.items():
         same = [
             each

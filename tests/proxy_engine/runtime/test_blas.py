@@ -23,7 +23,7 @@ def half_precision_model() -> nn.Module:
         model, group_size=32, bits=4, class_predicate=lambda path, _: path.endswith("q_proj")
     )
     model.set_dtype(mx.bfloat16)
-    model._mask = mx.zeros((2, 2), mx.float16)
+    model["_mask"] = mx.zeros((2, 2), mx.float16)
     return model
 
 
@@ -37,7 +37,7 @@ def test_sixteen_bits_become_float32_and_quantized_weights_stay() -> None:
     blas.widen_on_cpu(model, "model")
     after = arrays(model)
     assert {array.dtype for array in after.values()} == {mx.float32, mx.uint32}
-    assert model._mask.dtype == mx.float32
+    assert model["_mask"].dtype == mx.float32
     for name, array in before.items():
         assert mx.array_equal(after[name], array).item(), name
     assert mx.isfinite(model(mx.array([[1, 2, 3]]))).all().item()
@@ -49,7 +49,7 @@ def test_model_that_would_not_fit_into_memory_is_left_alone(
     model = half_precision_model()
     monkeypatch.setattr(blas, "_MEMORY_SHARE", 0)
     blas.widen_on_cpu(model, "large")
-    assert model._mask.dtype == mx.float16
+    assert model["_mask"].dtype == mx.float16
     assert "'large' computes in 16 bits" in caplog.text
 
 

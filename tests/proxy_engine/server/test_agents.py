@@ -496,7 +496,7 @@ def test_unreadable_arguments_of_an_earlier_call_are_kept(
     said = {"role": "assistant", "content": None, "tool_calls": [call]}
     result = {"role": "tool", "tool_call_id": "c", "content": "ok"}
     user = {"role": "user", "content": "Hi"}
-    with caplog.at_level(logging.WARNING, "proxy_engine.server.history"):
+    with caplog.at_level(logging.WARNING, "proxy_engine.server.message_content"):
         assert chat(agents, user, said, result, max_tokens=4).status_code == 200
         prompts = [engine.prompt]
         item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}

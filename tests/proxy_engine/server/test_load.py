@@ -13,9 +13,9 @@ import pytest
 from live_server import Live, make_settings, serving_engine
 
 from proxy_engine import InferenceEngine
+from proxy_engine.server.admission import EngineHost
 from proxy_engine.server.app import create_app
 from proxy_engine.server.endpoints import generating
-from proxy_engine.server.host import EngineHost
 from proxy_engine.server.running import Services
 from proxy_engine.server.streaming import ServerSentEvents
 

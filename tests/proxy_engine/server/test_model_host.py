@@ -14,8 +14,8 @@ from fake_models import FakeEngine, host_of
 from proxy_engine import (
     ModelFormatError,
 )
+from proxy_engine.server.admission import Lease
 from proxy_engine.server.errors import ApiError
-from proxy_engine.server.host import Lease
 from proxy_engine.server.load_checks import MemoryGate
 from proxy_engine.server.model_host import ModelHost
 from proxy_engine.server.models import KnownModel, ModelChoice

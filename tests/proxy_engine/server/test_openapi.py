@@ -16,7 +16,7 @@ from proxy_engine import InferenceEngine
 schemathesis = pytest.importorskip("schemathesis")
 checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 
-EXAMPLES = 5
+EXAMPLES = 3
 
 
 @pytest.fixture(scope="module")

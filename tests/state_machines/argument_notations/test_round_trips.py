@@ -185,30 +185,14 @@ def _is_read(
 
 
 PIECES = (
-    *[
-        "null",
-        "Null",
-        "None",
-        "True",
-        "true",
-        "NaN",
-        "set",
-        "()",
-        "5",
-        "-",
-        ".",
-        "e",
-        "b'",
-        "'",
-        '"',
-    ],
+    *["null", "Null", "None", "True", "true", "NaN", "set", "()", "5", "-", ".", "e", "b'", "'", '"'],
     *" \n\x1c\u3000\ufeff\x000\x7f\u2028\\aé",
     "\\u0041",
     *("😀", ",", ":", "{", "}", "[", "]", "(", ")", "=", "<", "</", ">", "#", "f", "x"),
     *("<escape>", "<esc", "ape>", '<|"|>', '<|"', "|>", "</parameter>", "</param", "eter>"),
     *("<parameter=", "</arg_value>", "</arg_", "value>", "<arg_key>", "</longcat_arg_value>"),
     *("</invoke>", "</function>", "</｜DSML｜parameter>", "｜DSML｜", "parameter>", 'true">'),
-)
+)  # fmt: skip
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=5).map("".join)
 OF_TEXTS: list[dict[str, Any]] = [
     {"type": "string"},

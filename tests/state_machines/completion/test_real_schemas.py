@@ -20,7 +20,7 @@ from state_machines import (
 )
 from state_machines.completion import Completion, Guard
 
-SAMPLE = 26
+SAMPLE = 15
 """Schemas; a third of them with the vocabularies of real tokenizers."""
 
 pytestmark = pytest.mark.skipif(maskbench_file() is None, reason=NO_MASKBENCH)

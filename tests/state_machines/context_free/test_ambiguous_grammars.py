@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from patched_limits import patch_limits, steps_of
-from small_vocabulary import brute_force_mask, small_vocabulary
+from small_vocabulary import brute_force_mask, small_vocabulary, walk_masks
 
 from state_machines import (
     GrammarBudgetError,
@@ -50,14 +50,7 @@ def test_masks_of_ambiguous_grammars_equal_brute_force(
     machine = GrammarStateMachine(GRAMMARS[name])
     random = Random(1)
     for _ in range(2):
-        writing = machine.matcher(vocabulary)
-        for _ in range(9):
-            mask = writing.allowed_tokens()
-            assert np.array_equal(mask, brute_force_mask(writing.state, vocabulary))
-            going_on = set(np.flatnonzero(mask).tolist()) - vocabulary.end_token_ids
-            if not going_on:
-                break
-            writing.advance(random.choice(sorted(going_on)))
+        walk_masks(machine.matcher(vocabulary), vocabulary, random, 9)
 
 
 @pytest.mark.parametrize("name", GRAMMARS)

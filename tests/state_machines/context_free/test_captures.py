@@ -35,6 +35,12 @@ from state_machines import GrammarStateMachine, InvalidArgumentError
         ('start: j\nj[capture]: %json {"type": "array"}', "[1, 2]", {"j": "[1, 2]"}),
         ("start: <think> t </think>\nt[capture]: /[a-z]*/", "<think>ab</think>", {"t": "ab"}),
         ("start: /[a-z]+/", "ab", {}),
+        # No text of `none` exists, so no lexeme is read for it.
+        (
+            'start[capture]: "a" | start "a" | /a+b/ none\nnone: none "x"',
+            "aa",
+            {"start": ["aa", "a"]},
+        ),
     ],
 )
 def test_captures_are_the_texts_of_rules(

@@ -11,7 +11,7 @@ from state_machines import (
     StateMachine,
     Vocabulary,
 )
-from state_machines.grammar.temperatures import same_temperature
+from state_machines.grammar.rule_options import same_temperature
 from state_machines.processors.row_masks import RowMasks
 from state_machines.root import Optional, RootStateMachine, Series, Structured, Text
 

@@ -20,7 +20,7 @@ from state_machines.completion.completion import LimitedCompletion
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal
-from state_machines.grammar.token_limits import LimitedRule
+from state_machines.grammar.rule_options import LimitedRule
 from state_machines.grammar.tokens import MAX_TOKEN_ID, spelling, token_set
 from state_machines.machine import StateMachine
 from state_machines.matcher import Matcher

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from schema_strategies import examples
-from small_vocabulary import brute_force_mask, small_vocabulary
+from small_vocabulary import small_vocabulary, walk_masks
 
 from state_machines import Matcher, Vocabulary
 from state_machines.grammar.encoding import RAW, encoded
@@ -45,16 +44,14 @@ def test_masks_of_bounded_texts_equal_brute_force(
     if wanted is not None:
         until = text_until(wanted, [*others, "|"], least, most)
         state = union([free, concatenation(encoded(until, RAW), literal(b"null"))])
-    matcher = Matcher(state, VOCABULARY)
-    random = Random(seed)
-    for _ in range(12):
-        mask = matcher.allowed_tokens()
-        assert (mask == brute_force_mask(matcher.state, VOCABULARY)).all()
-        plain = [i for i in np.flatnonzero(mask).tolist() if i not in VOCABULARY.end_token_ids]
-        if not plain:
-            break
-        long = [i for i in plain if len(VOCABULARY.token_bytes[i] or b"") > 1]
-        matcher.advance(random.choice(long if long and random.random() < 0.7 else plain))
+    walk_masks(
+        Matcher(state, VOCABULARY),
+        VOCABULARY,
+        Random(seed),
+        12,
+        preferred=lambda form: len(form) > 1,
+        share=0.7,
+    )
 
 
 @pytest.mark.parametrize(("least", "most", "wanted"), [(50, None, None), (50, 100_000, "</think>")])

@@ -26,24 +26,12 @@ RECENT = {"type": "string", "format": "date", **read("date", ge="2024-01-01")}
         (RECENT, ["2024-01-01"], ["2023-12-31", "x", 5]),
         # Of other types the keyword says nothing.
         (read("date"), ["2024-01-01", 5, None, []], ["x"]),
-        (
-            {"minLength": 20, "maxLength": 1, "pattern": "x", "format": "email", **read("date")},
-            ["2024-01-01"],
-            ["x"],
-        ),
+        ({"minLength": 20, "maxLength": 1, "pattern": "x", "format": "email", **read("date")}, ["2024-01-01"], ["x"]),
         ({"$ref": "#/$defs/d", "$defs": {"d": RECENT}}, ["2024-01-01"], ["2023-12-31"]),
         ({"allOf": [RECENT, {"pattern": "^2024"}]}, ["2024-05-01"], ["2025-05-01", "2023-05-01"]),
-        (
-            {"anyOf": [RECENT, {"type": "string", **read("bool")}]},
-            ["2024-01-01", "true"],
-            ["2023-12-31", "True"],
-        ),
+        ({"anyOf": [RECENT, {"type": "string", **read("bool")}]}, ["2024-01-01", "true"], ["2023-12-31", "True"]),
         ({"not": RECENT}, ["2023-12-31", "x", 5], ["2024-01-01"]),
-        (
-            {"if": RECENT, "then": {"enum": ["2024-01-01"]}},
-            ["2024-01-01", "2023-01-01"],
-            ["2024-01-02"],
-        ),
+        ({"if": RECENT, "then": {"enum": ["2024-01-01"]}}, ["2024-01-01", "2023-01-01"], ["2024-01-02"]),
         (
             {"type": "array", "items": RECENT, "uniqueItems": True},
             [["2024-01-01", "2024-01-02"]],
@@ -66,7 +54,7 @@ RECENT = {"type": "string", "format": "date", **read("date", ge="2024-01-01")}
         ),
         ({"enum": ["2024-01-01", "x", 5], **read("date")}, ["2024-01-01", 5], ["x"]),
     ],
-)
+)  # fmt: skip
 def test_keyword_alone_defines_the_strings(
     schema: dict[str, Any], valid: list[Any], invalid: list[Any]
 ) -> None:

@@ -27,22 +27,14 @@ from state_machines.type_readers.pydantic_reader import pydantic_schema
         ({"max_digits": 5, "decimal_places": 2}, ["999.99", '"-999.9"'], ["1000", '"1000"']),
         ({"max_digits": 5, "decimal_places": 2, "ge": 0}, ["999.99"], ["1000", "-1", "0.001"]),
         ({"max_digits": 18, "decimal_places": 2}, [f'"{"9" * 16}.99"'], ['"1.001"']),
-        (
-            {"max_digits": 18, "decimal_places": 2, "gt": 0},
-            ["9999999999999.99", "9" * 15],
-            ["1.001", "9" * 16],
-        ),
-        (
-            {"max_digits": 38, "decimal_places": 18, "ge": 0},
-            ["12345.6789", f"0.{'1' * 15}"],
-            ["-1"],
-        ),
+        ({"max_digits": 18, "decimal_places": 2, "gt": 0}, ["9999999999999.99", "9" * 15], ["1.001", "9" * 16]),
+        ({"max_digits": 38, "decimal_places": 18, "ge": 0}, ["12345.6789", f"0.{'1' * 15}"], ["-1"]),
         ({"multiple_of": Decimal("1E-8")}, ["20999999.5", "0.00000001"], ["0.000000001"]),
         ({"max_digits": 2, "decimal_places": 2}, ['"0.25"'], ['"0"', '"0.0"', '"1"', "0.001"]),
         ({"max_digits": 2, "decimal_places": 2, "ge": 0}, ["0.25"], ["0", "-0.1", "0.001"]),
         ({"max_digits": 4, "decimal_places": 1, "multiple_of": Decimal("0.25")}, ["1.5"], ["1.25"]),
     ],
-)
+)  # fmt: skip
 def test_masks_admit_decimals_that_the_type_reads(
     constraints: dict[str, Any], values: list[str], others: list[str]
 ) -> None:

@@ -198,16 +198,8 @@ CASES: dict[str, tuple[Any, list[str], list[str]]] = {
         ['"2024-01-02T03:04:05"', '"2024-01-02T03:04:05.5Z"', '"2024-01-02 03:04:05-0130"'],
         ['"2024-01-02"', '"2024-01-02T03:04"', '"2016-12-31T23:59:60Z"'],
     ),
-    "datetime, aware": (
-        meta(datetime.datetime, tz=True),
-        ['"2024-01-02T03:04:05+01:00"'],
-        ['"2024-01-02T03:04:05"'],
-    ),
-    "datetime, naive": (
-        meta(datetime.datetime, tz=False),
-        ['"2024-01-02T03:04:05"'],
-        ['"2024-01-02T03:04:05Z"'],
-    ),
+    "datetime, aware": (meta(datetime.datetime, tz=True), ['"2024-01-02T03:04:05+01:00"'], ['"2024-01-02T03:04:05"']),
+    "datetime, naive": (meta(datetime.datetime, tz=False), ['"2024-01-02T03:04:05"'], ['"2024-01-02T03:04:05Z"']),
     "time": (datetime.time, ['"03:04:05"', '"03:04:05.25Z"'], ['"03:04"', '"24:00:00"']),
     "time, naive": (meta(datetime.time, tz=False), ['"03:04:05"'], ['"03:04:05Z"']),
     "timedelta": (
@@ -242,11 +234,7 @@ CASES: dict[str, tuple[Any, list[str], list[str]]] = {
     "keys, int": (dict[int, int], ['{"-1": 1}'], ['{"01": 1}', '{"1.0": 1}', '{"a": 1}']),
     "keys, bounds": (dict[meta(int, ge=0, lt=9), int], ['{"8": 1}'], ['{"9": 1}', '{"-1": 1}']),
     "keys, float": (dict[meta(float, lt=1), int], ['{"0.5": 1}'], ['{"1.5": 1}', '{"a": 1}']),
-    "keys, multiple": (
-        dict[meta(float, multiple_of=0.1, lt=1), int],
-        ['{"0.2": 1}'],
-        ['{"0.3": 1}', '{"1.6": 1}'],
-    ),
+    "keys, multiple": (dict[meta(float, multiple_of=0.1, lt=1), int], ['{"0.2": 1}'], ['{"0.3": 1}', '{"1.6": 1}']),
     "keys, exact multiple": (
         dict[meta(float, multiple_of=0.5, ge=1), int],
         ['{"1.5": 1}'],
@@ -267,18 +255,14 @@ CASES: dict[str, tuple[Any, list[str], list[str]]] = {
         ['{"lives": 9}', '{"type": "dog", "lives": 9}', '{"type": "dog", "bark_volume": 1}'],
     ),
     "tagged array": (Triangle, ['[3, 1, "red"]'], ["[1]", '[4, 1, "red"]', "[3.0, 1]"]),
-    "tree": (
-        Tree,
-        ['{"value": 1, "children": [{"value": 2, "children": []}]}'],
-        ['{"value": 1, "children": [1]}'],
-    ),
+    "tree": (Tree, ['{"value": 1, "children": [{"value": 2, "children": []}]}'], ['{"value": 1, "children": [1]}']),
     "generic": (Box[Box[int]], ['{"content": {"content": 1, "more": []}, "more": []}'], ["{}"]),
     "UNSET": (Partial, ["{}", '{"a": 1}', '{"b": null}'], ['{"a": null}', '{"b": 1}']),
     "TypedDict": (Movie, ['{"name": "a"}', '{"year": 1, "name": "a"}'], ["{}", '{"year": 1}']),
     "NamedTuple": (Point, ["[1, 2.5]"], ["[]", "[1, 2, 3]", '{"x": 1}']),
     "dataclass": (Plain, ['{"a": 1, "b": ["x"]}'], ['{"a": "1"}', "{}"]),
     "attrs": (Record, ['{"a": 1, "b": "x"}'], ["{}", '{"a": 1, "b": 2}']),
-}
+}  # fmt: skip
 """Types with texts that are read and written, and texts that are not read."""
 
 READ_BUT_NOT_WRITTEN: dict[str, tuple[Any, list[str]]] = {

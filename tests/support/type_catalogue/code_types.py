@@ -211,19 +211,8 @@ class WithCallable(BaseModel):
 
 ENTRIES = (
     entry("AfterValidator", Annotated[int, AfterValidator(even)], ["2"], ["1"], "code"),
-    entry(
-        "AfterValidator that accepts everything",
-        Annotated[int, AfterValidator(abs)],
-        ["-1"],
-        ['"a"'],
-    ),
-    entry(
-        "AfterValidator in front of a bound",
-        Annotated[int, AfterValidator(abs), Field(le=9)],
-        ["-9"],
-        ["10"],
-        "code",
-    ),
+    entry("AfterValidator that accepts everything", Annotated[int, AfterValidator(abs)], ["-1"], ['"a"']),
+    entry("AfterValidator in front of a bound", Annotated[int, AfterValidator(abs), Field(le=9)], ["-9"], ["10"], "code"),
     entry("BeforeValidator", Annotated[int, BeforeValidator(lambda value: value)], ["1"], ['"a"']),
     entry("PlainValidator", Annotated[int, PlainValidator(lambda value: value)], ["1"], []),
     entry(
@@ -237,13 +226,7 @@ ENTRIES = (
     entry("field validator", Checked, ['{"a": 2}'], ['{"a": 1}'], "code"),
     entry("field validator, before", CheckedBefore, ['{"a": [1, 2]}'], ['{"a": ["x"]}']),
     entry("field validator, plain", CheckedPlain, ['{"a": 1}'], ['{"a": "x"}'], "code"),
-    entry(
-        "model validator, after",
-        Period,
-        ['{"start": 1, "end": 2}'],
-        ['{"start": 2, "end": 1}'],
-        "code",
-    ),
+    entry("model validator, after", Period, ['{"start": 1, "end": 2}'], ['{"start": 2, "end": 1}'], "code"),
     entry("model validator, before", BeforeModel, ['{"a": 1}'], ["{}"]),
     entry("model validator, wrap", WrapModel, ['{"a": 1}'], ["{}"]),
     entry("serializers", Serialized, ['{"a": 1, "b": 2}'], ['{"a": "x"}']),
@@ -251,18 +234,8 @@ ENTRIES = (
     entry("__get_pydantic_core_schema__", Celsius, ["20.5", "-273.15"], ["-300"]),
     entry("json_or_python schema", Word, ['"abcd"'], ['""', '"abcde"']),
     entry("__get_pydantic_json_schema__", Described, ["1"], ["-1"]),
-    entry(
-        "WithJsonSchema",
-        Annotated[int, WithJsonSchema({"type": "integer", "minimum": 3, "maximum": 5})],
-        ["4"],
-        ['"a"'],
-    ),
-    entry(
-        "WithJsonSchema that is wider",
-        Annotated[Literal["a"], WithJsonSchema({"type": "string"})],
-        ['"a"'],
-        ['"b"'],
-    ),
+    entry("WithJsonSchema", Annotated[int, WithJsonSchema({"type": "integer", "minimum": 3, "maximum": 5})], ["4"], ['"a"']),
+    entry("WithJsonSchema that is wider", Annotated[Literal["a"], WithJsonSchema({"type": "string"})], ['"a"'], ['"b"']),
     entry(
         "GetPydanticSchema",
         Annotated[int, GetPydanticSchema(lambda kind, handler: core_schema.int_schema(ge=1, le=6))],
@@ -335,27 +308,17 @@ ENTRIES = (
         [],
     ),
     entry("MISSING", Missing, ['{"a": 1, "b": "x"}'], ['{"a": "x"}']),
-    entry(
-        "SerializeAsAny",
-        Omitted,
-        ['{"values": [1], "other": {"a": 2}}'],
-        ['{"values": ["x"]}'],
-        "code",
-    ),
+    entry("SerializeAsAny", Omitted, ['{"values": [1], "other": {"a": 2}}'], ['{"values": ["x"]}'], "code"),
     entry("SkipValidation", Skipped, ['{"a": 1, "b": 2}'], ['{"b": "x"}']),
     entry("custom class in a model", Arbitrary, ['{"a": 1, "b": 20.5}'], ['{"a": 1, "b": -300}']),
     entry("InstanceOf with a default", WithInstance, ['{"a": 1, "b": null}'], ['{"a": "x"}']),
     entry("InstanceOf str", InstanceOf[str], ['"a"'], []),
-    entry(
-        "callable or None", WithCallable, ['{"a": 1, "b": null, "c": null}'], ['{"a": 1, "b": 2}']
-    ),
+    entry("callable or None", WithCallable, ['{"a": 1, "b": null, "c": null}'], ['{"a": 1, "b": 2}']),
     entry("ValidateAs", Annotated[Celsius, ValidateAs(float, Celsius)], ["1.5"], ['"a"']),
     entry("pipeline", Annotated[int, validate_as(int).ge(2).lt(10)], ["2", "9"], ["1", "10"]),
-    entry(
-        "pipeline of str", Annotated[str, validate_as(str).str_strip().str_lower()], ['"a"'], ["1"]
-    ),
+    entry("pipeline of str", Annotated[str, validate_as(str).str_strip().str_lower()], ['"a"'], ["1"]),
     entry("Predicate of a method", at.LowerCase[str], ['"abc"'], ['"ABC"'], "code"),
     entry("Not", Annotated[int, at.Not(lambda n: n == 0)], ["1"], ["0"], "code"),
     entry("Unit", Annotated[float, at.Unit("m")], ["1.5"], ['"a"']),
     entry("Timezone", Annotated[str, at.doc("d")], ['"a"'], ["1"]),
-)
+)  # fmt: skip

@@ -92,54 +92,21 @@ VARIADIC = core_schema.tuple_schema(
 ENTRIES = (
     entry("list of int", list[int], ["[1, -2]", "[]"], ["[1.5]", "{}"]),
     entry("list, bare", list, ['[1, "a", null]', "[]"], ["{}"]),
-    entry(
-        "list, lengths", sized(list[int], min_length=1, max_length=3), ["[1]", "[1, 1, 1]"], ["[]"]
-    ),
+    entry("list, lengths", sized(list[int], min_length=1, max_length=3), ["[1]", "[1, 1, 1]"], ["[]"]),
     entry("list, Len", Annotated[list[int], at.Len(2, 2)], ["[1, 2]"], ["[1]"]),
     entry("list of lists", list[list[bool]], ["[[true], []]"], ["[1]"]),
     entry("list, FailFast", Annotated[list[int], FailFast()], ["[1]"], ['["a"]']),
     entry("list, OnErrorOmit", list[OnErrorOmit[int]], ["[1, 2]"], ["{}"]),
     entry("conlist", pydantic.conlist(int, min_length=1, max_length=2), ["[1]"], ["[]"]),
-    entry(
-        "list of bounded strings", list[Annotated[str, Field(min_length=1)]], ['["a"]'], ['[""]']
-    ),
+    entry("list of bounded strings", list[Annotated[str, Field(min_length=1)]], ['["a"]'], ['[""]']),
     entry("set of int", set[int], ["[1, 2]", "[]"], ['["a"]']),
-    entry(
-        "set of int, min_length", sized(set[int], min_length=2), ["[1, 2]"], ["[1, 1]", "[1, 1.0]"]
-    ),
-    entry(
-        "set of int, both lengths",
-        sized(set[int], min_length=2, max_length=3),
-        ["[1, 2, 3]"],
-        ["[1, 2, 3, 4]"],
-    ),
-    entry(
-        "set of float, min_length",
-        sized(set[float], min_length=2),
-        ["[1.5, 2]"],
-        ["[1, 1.0]", "[0.0, -0.0]"],
-    ),
-    entry(
-        "set of int or float, min_length",
-        sized(set[int | float], min_length=2),
-        ["[1, 2.5]"],
-        ["[1, 1.0]"],
-    ),
-    entry(
-        "set of int or bool, min_length",
-        sized(set[bool | int], min_length=2),
-        ["[1, 2]", "[true, false]"],
-        ["[1, true]"],
-    ),
-    entry(
-        "set of Any, min_length", sized(set[Any], min_length=2), ['[1, "a"]'], ["[1, true]", "[[]]"]
-    ),
-    entry(
-        "set of Literals, min_length",
-        sized(set[Literal[1, True, "a"]], min_length=2),
-        ['[1, "a"]'],
-        ["[1, true]"],
-    ),
+    entry("set of int, min_length", sized(set[int], min_length=2), ["[1, 2]"], ["[1, 1]", "[1, 1.0]"]),
+    entry("set of int, both lengths", sized(set[int], min_length=2, max_length=3), ["[1, 2, 3]"], ["[1, 2, 3, 4]"]),
+    entry("set of float, min_length", sized(set[float], min_length=2), ["[1.5, 2]"], ["[1, 1.0]", "[0.0, -0.0]"]),
+    entry("set of int or float, min_length", sized(set[int | float], min_length=2), ["[1, 2.5]"], ["[1, 1.0]"]),
+    entry("set of int or bool, min_length", sized(set[bool | int], min_length=2), ["[1, 2]", "[true, false]"], ["[1, true]"]),
+    entry("set of Any, min_length", sized(set[Any], min_length=2), ['[1, "a"]'], ["[1, true]", "[[]]"]),
+    entry("set of Literals, min_length", sized(set[Literal[1, True, "a"]], min_length=2), ['[1, "a"]'], ["[1, true]"]),
     entry("set of str, min_length", sized(set[str], min_length=2), ['["a", "b"]'], ['["a", "a"]']),
     entry(
         "set of stripped str, min_length",
@@ -171,18 +138,8 @@ ENTRIES = (
         ['["10:00:00", "11:00:00"]'],
         ['["10:00:00", "10:00:00.0"]'],
     ),
-    entry(
-        "set of timedelta, min_length",
-        sized(set[timedelta], min_length=2),
-        ['["PT1H", "PT2H"]'],
-        ['["PT1H", "PT60M"]'],
-    ),
-    entry(
-        "set of Enum, min_length",
-        sized(set[Colour], min_length=2),
-        ['["red", "blue"]'],
-        ['["red", "red"]'],
-    ),
+    entry("set of timedelta, min_length", sized(set[timedelta], min_length=2), ['["PT1H", "PT2H"]'], ['["PT1H", "PT60M"]']),
+    entry("set of Enum, min_length", sized(set[Colour], min_length=2), ['["red", "blue"]'], ['["red", "red"]']),
     entry("set of IntEnum, min_length", sized(set[Level], min_length=2), ["[1, 2]"], ["[1, 1.0]"]),
     entry(
         "set of Decimal, min_length",
@@ -190,57 +147,30 @@ ENTRIES = (
         ['["1.5", "2.5"]'],
         ['["1.5", "1.50"]', '[1.5, "1.5"]'],
     ),
-    entry(
-        "set of Fraction, min_length",
-        sized(set[Fraction], min_length=2),
-        ['["1/2", "1/3"]'],
-        ['["1/2", "2/4"]'],
-    ),
+    entry("set of Fraction, min_length", sized(set[Fraction], min_length=2), ['["1/2", "1/3"]'], ['["1/2", "2/4"]']),
     entry(
         "set of UUID, min_length",
         sized(set[UUID], min_length=2),
         ['["12345678-1234-5678-1234-567812345678", "12345678-1234-5678-1234-567812345679"]'],
         ['["abcdef00-1234-5678-1234-567812345678", "ABCDEF00-1234-5678-1234-567812345678"]'],
     ),
-    entry(
-        "set of bytes, min_length", sized(set[bytes], min_length=2), ['["a", "b"]'], ['["a", "a"]']
-    ),
-    entry(
-        "set of bool, min_length",
-        sized(set[bool], min_length=2),
-        ["[true, false]"],
-        ["[true, true]"],
-    ),
+    entry("set of bytes, min_length", sized(set[bytes], min_length=2), ['["a", "b"]'], ['["a", "a"]']),
+    entry("set of bool, min_length", sized(set[bool], min_length=2), ["[true, false]"], ["[true, true]"]),
     entry(
         "set of tuple, min_length",
         sized(set[tuple[int, bool]], min_length=2),
         ["[[1, true], [2, true]]"],
         ["[[1, true], [1, true]]"],
     ),
-    entry(
-        "set of tuple of float, min_length",
-        sized(set[tuple[float, ...]], min_length=2),
-        ["[[1.5], []]"],
-        ["[[1], [1.0]]"],
-    ),
-    entry(
-        "set of NamedTuple, min_length",
-        sized(set[Point], min_length=2),
-        ["[[1, 2.5], [2, 2.5]]"],
-        ["[[1, 0], [1, 0.0]]"],
-    ),
+    entry("set of tuple of float, min_length", sized(set[tuple[float, ...]], min_length=2), ["[[1.5], []]"], ["[[1], [1.0]]"]),
+    entry("set of NamedTuple, min_length", sized(set[Point], min_length=2), ["[[1, 2.5], [2, 2.5]]"], ["[[1, 0], [1, 0.0]]"]),
     entry(
         "set of model, min_length",
         sized(set[Key], min_length=2),
         ['[{"a": 1, "b": "x"}, {"a": 2, "b": "x"}]'],
         ['[{"a": 1}, {"a": 1, "b": "x"}]'],
     ),
-    entry(
-        "set of frozenset, min_length",
-        sized(set[frozenset[int]], min_length=2),
-        ["[[1], [2]]"],
-        ["[[1, 2], [2, 1]]"],
-    ),
+    entry("set of frozenset, min_length", sized(set[frozenset[int]], min_length=2), ["[[1], [2]]"], ["[[1, 2], [2, 1]]"]),
     entry(
         "set of URLs, min_length",
         sized(set[pydantic.HttpUrl], min_length=2),
@@ -259,32 +189,17 @@ ENTRIES = (
         ['["10.0.0.0/8", "::/16"]'],
         ['["::/16", "0::/16"]'],
     ),
-    entry(
-        "set of paths, min_length",
-        sized(set[PurePosixPath], min_length=2),
-        ['["a/b", "/a/.b"]'],
-        ['["a/b", "a//b/"]'],
-    ),
+    entry("set of paths, min_length", sized(set[PurePosixPath], min_length=2), ['["a/b", "/a/.b"]'], ['["a/b", "a//b/"]']),
     entry(
         "set of e-mail addresses, min_length",
         sized(set[pydantic.EmailStr], min_length=2),
         ['["a@example.org", "b@example.org"]'],
         ['["a@example.org", "a@EXAMPLE.org"]'],
     ),
-    entry(
-        "set of ByteSize, min_length",
-        sized(set[pydantic.ByteSize], min_length=2),
-        ['["1000", "1024"]'],
-        ['[1000, "1KB"]'],
-    ),
+    entry("set of ByteSize, min_length", sized(set[pydantic.ByteSize], min_length=2), ['["1000", "1024"]'], ['[1000, "1KB"]']),
     entry("conset", pydantic.conset(Level, min_length=1), ["[1]"], ["[]"]),
     entry("frozenset", frozenset[str], ['["a"]', "[]"], ["[1]"]),
-    entry(
-        "frozenset, lengths",
-        sized(frozenset[int], min_length=1, max_length=2),
-        ["[1, 2]"],
-        ["[]", "[1, 2, 3]"],
-    ),
+    entry("frozenset, lengths", sized(frozenset[int], min_length=1, max_length=2), ["[1, 2]"], ["[]", "[1, 2, 3]"]),
     entry("confrozenset", pydantic.confrozenset(str, max_length=2), ['["a"]'], ['["a", "b", "c"]']),
     entry("AbstractSet", AbstractSet[int], ["[1]"], ['["a"]']),
     entry("MutableSet", MutableSet[int], ["[1]"], ['["a"]']),
@@ -293,12 +208,7 @@ ENTRIES = (
     entry("dict with sets", dict[str, set[int]], ['{"a": [1, 2]}'], ['{"a": ["x"]}']),
     entry("tuple", tuple[int, str, bool], ['[1, "a", true]'], ["[1]", '[1, "a", true, 2]']),
     entry("tuple of any length", tuple[int, ...], ["[1, 2]", "[]"], ['["a"]']),
-    entry(
-        "tuple of any length, lengths",
-        sized(tuple[int, ...], min_length=1, max_length=2),
-        ["[1]", "[1, 2]"],
-        ["[]"],
-    ),
+    entry("tuple of any length, lengths", sized(tuple[int, ...], min_length=1, max_length=2), ["[1]", "[1, 2]"], ["[]"]),
     entry("tuple, empty", tuple[()], ["[]"], ["[1]"]),
     entry("tuple, bare", tuple, ["[1]"], ["{}"]),
     entry(
@@ -330,12 +240,7 @@ ENTRIES = (
         ["[1, true]"],
     ),
     entry("NamedTuple", Point, ["[1, 2.5]"], ["[]", '["a"]']),
-    entry(
-        "namedtuple of collections",
-        collections.namedtuple("Pair", ["left", "right"]),
-        ["[1, 2]"],
-        ["[1]"],
-    ),
+    entry("namedtuple of collections", collections.namedtuple("Pair", ["left", "right"]), ["[1, 2]"], ["[1]"]),
     entry("deque", deque[int], ["[1, 2]"], ['["a"]']),
     entry("deque, max_length", sized(deque[int], max_length=2), ["[1, 2]"], ["[1, 2, 3]"]),
     entry("deque, min_length", sized(deque[str], min_length=1), ['["a"]'], ["[]"]),
@@ -346,16 +251,11 @@ ENTRIES = (
     entry("Iterable", Iterable[int], ["[1]"], ["1"], "items are validated when they are taken"),
     entry("Iterable, lengths", sized(Iterable[int], min_length=1), ["[1]"], ["1"]),
     entry("Generator", Generator[int, None, None], ["[1]"], ["1"]),
-    entry(
-        "basket",
-        Basket,
-        ['{"tags": ["a", "b"], "sizes": [1.5]}'],
-        ['{"tags": ["a", "a "], "sizes": [1]}'],
-    ),
+    entry("basket", Basket, ['{"tags": ["a", "b"], "sizes": [1.5]}'], ['{"tags": ["a", "a "], "sizes": [1]}']),
     entry(
         "strict collections",
         StrictLists,
         ['{"a": [1], "b": [1], "c": [1, "a"], "d": []}'],
         ['{"a": ["1"], "b": [], "c": [1, "a"]}'],
     ),
-)
+)  # fmt: skip

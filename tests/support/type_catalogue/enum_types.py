@@ -195,18 +195,8 @@ ENTRIES = (
     entry("list of enums", list[Level], ["[1, 2]"], ["[3]"]),
     entry("Enum or None", Colour | None, ['"red"', "null"], ["1"]),
     entry("model that stores values", ByValue, ['{"a": "red", "b": 2}'], ['{"a": "x", "b": 1}']),
-    entry(
-        "strict model of enums",
-        StrictEnums,
-        ['{"a": "red", "b": 1, "c": "x"}'],
-        ['{"a": "red", "b": "1", "c": 1}'],
-    ),
-    entry(
-        "model with a tuple among an enum",
-        WithTuple,
-        ['{"a": "centre", "b": null}'],
-        ['{"a": "x"}'],
-    ),
+    entry("strict model of enums", StrictEnums, ['{"a": "red", "b": 1, "c": "x"}'], ['{"a": "red", "b": "1", "c": 1}']),
+    entry("model with a tuple among an enum", WithTuple, ['{"a": "centre", "b": null}'], ['{"a": "x"}']),
     entry("Literal of str", Literal["a", "b"], ['"a"'], ['"c"']),
     entry("Literal of several types", Literal["a", 1, None], ['"a"', "1", "null"], ["2"]),
     entry("Literal of 1 and True", Literal[1, True], ["1", "true"], ["2"]),
@@ -220,19 +210,12 @@ ENTRIES = (
     entry("Literal of bytes", Literal[b"a"], [], ['"b"']),
     entry("Literal of bytes and str", Literal[b"a", "b"], ['"b"'], ['"c"']),
     entry("Literal of huge ints", Literal[2**70, -(2**65)], [str(2**70)], ["1"]),
-    entry(
-        "Literal of escaped characters",
-        Literal["\\", "\u2028", "a\nb"],
-        ['"\\\\"', '"a\\nb"'],
-        ['"a"'],
-    ),
+    entry("Literal of escaped characters", Literal["\\", "\u2028", "a\nb"], ['"\\\\"', '"a\\nb"'], ['"a"']),
     entry("nested Literal", Literal["a", "b", 3], ['"a"', "3"], ['"c"']),
-    entry(
-        "Literal with a default", Annotated[Literal["a", "b"], Field(default="a")], ['"a"'], ['"c"']
-    ),
+    entry("Literal with a default", Annotated[Literal["a", "b"], Field(default="a")], ['"a"'], ['"c"']),
     entry("list of Literals", list[Literal["a", 1, True]], ['["a", 1, true]'], ["[2]"]),
     entry("tuple of Literals", tuple[Literal["x"], Literal[1, 2]], ['["x", 2]'], ['["x", 3]']),
     entry("Any", Any, ["null", '{"a": [1]}'], []),
     entry("object", object, ["1"], []),
     entry("None", None, ["null"], ["0"]),
-)
+)  # fmt: skip

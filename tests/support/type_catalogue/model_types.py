@@ -259,9 +259,7 @@ Dynamic = pydantic.create_model("Dynamic", a=(int, ...), b=(str, "x"))
 
 ENTRIES = (
     entry("model", Simple, ['{"a": 1, "b": "x"}'], ["{}", '{"a": "x", "b": ""}']),
-    entry(
-        "nested models", Nested, ['{"inner": {"a": 1, "b": "x"}, "more": []}'], ['{"inner": {}}']
-    ),
+    entry("nested models", Nested, ['{"inner": {"a": 1, "b": "x"}, "more": []}'], ['{"inner": {}}']),
     entry("extra forbidden", Forbidden, ['{"a": 1}'], ['{"a": 1, "b": 2}']),
     entry("extra ignored", Ignored, ['{"a": 1}'], ["{}"]),
     entry("extra allowed", Allowed, ['{"a": 1, "b": null}'], ['{"b": 1}']),
@@ -278,18 +276,8 @@ ENTRIES = (
     entry("invalid defaults", InvalidDefaults, ['{"a": 1, "b": "ab"}'], ['{"a": "none", "b": ""}']),
     entry("validated defaults", ValidatedDefaults, ['{"a": 1, "b": "1.5"}'], ['{"a": -1}']),
     entry("default that is an object", ObjectDefault, ['{"a": 1, "b": 2}'], ['{"b": "x"}']),
-    entry(
-        "defaults of several types",
-        DecimalDefaults,
-        ['{"a": "1.5", "b": "1j", "c": "a", "d": "P1D"}'],
-        ['{"a": "x"}'],
-    ),
-    entry(
-        "optional dates",
-        OptionalDates,
-        ['{"start": "2024-01-01", "end": "2024-01-02", "paid": null, "note": "a"}'],
-        ["{}"],
-    ),
+    entry("defaults of several types", DecimalDefaults, ['{"a": "1.5", "b": "1j", "c": "a", "d": "P1D"}'], ['{"a": "x"}']),
+    entry("optional dates", OptionalDates, ['{"start": "2024-01-01", "end": "2024-01-02", "paid": null, "note": "a"}'], ["{}"]),
     entry("excluded field", Excluded, ['{"a": 1, "b": 2}'], ["{}"]),
     entry("field with init=False", NotInit, ['{"a": 1, "b": 2}'], ["{}"]),
     entry("frozen", Frozen, ['{"a": 1}'], ["{}"]),
@@ -298,21 +286,14 @@ ENTRIES = (
     entry("class members", ClassMembers, ['{"a": 1}'], ["{}"]),
     entry("Final without a default", RequiredFinal, ['{"a": 1}'], ["{}"]),
     entry("computed field", Computed, ['{"width": 2}'], ["{}"]),
-    entry(
-        "strict model",
-        StrictModel,
-        ['{"a": "x", "b": 1, "c": 2.5}'],
-        ['{"a": "", "b": 1}', '{"a": "x", "b": "1"}'],
-    ),
+    entry("strict model", StrictModel, ['{"a": "x", "b": 1, "c": 2.5}'], ['{"a": "", "b": 1}', '{"a": "x", "b": "1"}']),
     entry(
         "partly strict model",
         PartlyStrict,
         ['{"a": 1, "b": true, "c": "2024-01-01"}'],
         ['{"a": 1.0, "b": true, "c": "2024-01-01"}'],
     ),
-    entry(
-        "lax field in a strict model", LaxInStrict, ['{"a": 1, "b": [1]}'], ['{"a": 1, "b": ["1"]}']
-    ),
+    entry("lax field in a strict model", LaxInStrict, ['{"a": 1, "b": [1]}'], ['{"a": 1, "b": ["1"]}']),
     entry("hidden input", Hidden, ['{"a": 1}'], ["{}"]),
     entry("deferred build", Deferred, ['{"a": 1}'], ["{}"]),
     entry("inheritance", Child, ['{"a": 1, "b": "x"}'], ['{"a": -1}']),
@@ -330,4 +311,4 @@ ENTRIES = (
     ),
     entry("created model", Dynamic, ['{"a": 1, "b": "y"}'], ["{}"]),
     entry("list of models", list[Simple], ['[{"a": 1, "b": "x"}]', "[]"], ["[{}]"]),
-)
+)  # fmt: skip

@@ -275,17 +275,10 @@ Defined = msgspec.defstruct("Defined", [("a", int), ("b", str, "x")])
 
 ENTRIES = (
     entry("Struct", Simple, ['{"a": 1, "b": "x"}'], ["{}", '{"a": "x", "b": ""}']),
-    entry(
-        "Struct, defaults",
-        Defaults,
-        ['{"a": 1, "b": [1], "c": null, "d": {"x": 1}, "e": 1.5}'],
-        ['{"a": "x"}'],
-    ),
+    entry("Struct, defaults", Defaults, ['{"a": 1, "b": [1], "c": null, "d": {"x": 1}, "e": 1.5}'], ['{"a": "x"}']),
     entry("Struct, omit_defaults", OmitDefaults, ['{"a": 2, "b": "x"}'], ['{"a": "x"}']),
     entry("Struct, forbid_unknown_fields", Closed, ['{"a": 1, "b": "x"}'], ['{"a": 1, "c": 2}']),
-    entry(
-        "Struct, rename", Renamed, ['{"firstName": "a", "lastName": "b"}'], ['{"first_name": "a"}']
-    ),
+    entry("Struct, rename", Renamed, ['{"firstName": "a", "lastName": "b"}'], ['{"first_name": "a"}']),
     entry("Struct, renamed field", RenamedField, ['{"the a": 1, "$é": 2}'], ['{"a": 1}']),
     entry("Struct, rename by a function", RenamedByFunction, ['{"A": 1}'], ['{"a": 1}']),
     entry("Struct, kw_only", KeywordOnly, ['{"a": 1, "b": "x"}'], ['{"a": 1}']),
@@ -316,12 +309,7 @@ ENTRIES = (
         ['{"value": 1, "children": [{"value": 2, "children": []}]}'],
         ['{"value": 1, "children": [1]}'],
     ),
-    entry(
-        "Struct, required recursion",
-        Chain,
-        ['{"head": "a", "tail": {"head": "b", "tail": null}}'],
-        ['{"head": "a"}'],
-    ),
+    entry("Struct, required recursion", Chain, ['{"head": "a", "tail": {"head": "b", "tail": null}}'], ['{"head": "a"}']),
     entry("Struct, __post_init__", PostInit, ['{"a": 1}'], ['{"a": 11}'], "code"),
     entry("Struct, class members", ClassMembers, ['{"a": 1}'], ['{"a": "x"}']),
     entry("Struct, no fields", NoFields, ["{}"], ["[]"]),
@@ -331,12 +319,7 @@ ENTRIES = (
         ['{"type": "event", "on": "2024-01-02", "raw": [1]}'],
         ['{"type": "x", "on": "2024-01-02"}'],
     ),
-    entry(
-        "Struct, enums",
-        WithEnums,
-        ['{"colour": "blue", "by_colour": {"red": 1}, "mode": 1}'],
-        ['{"colour": "x"}'],
-    ),
+    entry("Struct, enums", WithEnums, ['{"colour": "blue", "by_colour": {"red": 1}, "mode": 1}'], ['{"colour": "x"}']),
     entry("defstruct", Defined, ['{"a": 1, "b": "y"}'], ["{}"]),
     entry(
         "union of tagged structs",
@@ -351,32 +334,15 @@ ENTRIES = (
         ['{"radius": 1}'],
     ),
     entry("union of int tags", One | Two, ['{"type": 1, "a": 1}', '{"type": 2, "b": 0}'], ["{}"]),
-    entry(
-        "union of tagged arrays",
-        ArrayOne | ArrayTwo,
-        ['["one", 1]', '["two", "a", 1]'],
-        ['["three"]'],
-    ),
-    entry(
-        "union of structs or None",
-        Cat | Dog | None,
-        ["null", '{"type": "Cat", "lives": 9}'],
-        ["{}"],
-    ),
+    entry("union of tagged arrays", ArrayOne | ArrayTwo, ['["one", 1]', '["two", "a", 1]'], ['["three"]']),
+    entry("union of structs or None", Cat | Dog | None, ["null", '{"type": "Cat", "lives": 9}'], ["{}"]),
     entry("list of tagged structs", list[Cat | Dog], ['[{"type": "Dog", "barks": 0.5}]'], ["[{}]"]),
     entry("dict of structs", dict[int, Simple], ['{"1": {"a": 1, "b": "x"}}'], ['{"1": {}}']),
     entry("struct or scalar", Simple | int, ["1", '{"a": 1, "b": "x"}'], ["{}"]),
     entry("generic Struct", Box[int], ['{"content": 1, "more": [2]}'], ['{"content": "x"}']),
-    entry(
-        "generic of generic",
-        Box[Box[str]],
-        ['{"content": {"content": "a", "more": []}, "more": []}'],
-        ['{"content": 1}'],
-    ),
+    entry("generic of generic", Box[Box[str]], ['{"content": {"content": "a", "more": []}, "more": []}'], ['{"content": 1}']),
     entry("generic, not parametrised", Box, ['{"content": null, "more": []}'], ["{}"]),
-    entry(
-        "child of a generic Struct", IntChild, ['{"value": 1, "other": "a"}'], ['{"value": "x"}']
-    ),
+    entry("child of a generic Struct", IntChild, ['{"value": 1, "other": "a"}'], ['{"value": "x"}']),
     entry("dataclass", Plain, ['{"a": 1, "b": ["x"]}'], ["{}"]),
     entry("dataclass, init=False", NotInit, ['{"a": 1}'], ["{}"]),
     entry("attrs", Attrs, ['{"a": 1, "b": "x", "c": [1]}'], ["{}"]),
@@ -389,4 +355,4 @@ ENTRIES = (
     entry("NamedTuple", Point, ["[1, 2.5]"], ["[]", '["a"]']),
     entry("list of NamedTuples", list[Point], ["[[1, 2.5]]"], ["[1]"]),
     entry("tuple of structs", tuple[Simple, Any], ['[{"a": 1, "b": "x"}, null]'], ["[1, 2]"]),
-)
+)  # fmt: skip

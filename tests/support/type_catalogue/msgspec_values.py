@@ -71,12 +71,7 @@ ENTRIES = (
     entry("int, ge and le", meta(int, ge=10, le=99), ["10", "99"], ["9", "100"]),
     entry("int, gt and lt", meta(int, gt=0, lt=5), ["1", "4"], ["0", "5"]),
     entry("int, multiple_of", meta(int, multiple_of=3), ["0", "-9"], ["4"]),
-    entry(
-        "int, large bounds",
-        meta(int, ge=-(2**62), le=2**62),
-        ["4611686018427387904"],
-        ["4611686018427387905"],
-    ),
+    entry("int, large bounds", meta(int, ge=-(2**62), le=2**62), ["4611686018427387904"], ["4611686018427387905"]),
     entry("int, float bounds are ints", meta(int, ge=-3), ["-3"], ["-4"]),
     entry("float", float, ["1.5", "0", "1e+300"], ['"a"', "1e999"]),
     entry("float, gt 0", meta(float, gt=0), ["0.5", "5e-324"], ["0.0", "1e-324"]),
@@ -89,9 +84,7 @@ ENTRIES = (
     entry("Decimal", Decimal, ['"1.5"', "1.5", "3"], ['"a"', "true"]),
     entry("int | float", int | float, ["1", "1.5"], ['"a"']),
     entry("str", str, ['"a"', '"é"', '""'], ["1"]),
-    entry(
-        "str, lengths", meta(str, min_length=1, max_length=3), ['"abc"', '"😀é"'], ['""', '"abcd"']
-    ),
+    entry("str, lengths", meta(str, min_length=1, max_length=3), ['"abc"', '"😀é"'], ['""', '"abcd"']),
     entry("str, pattern", meta(str, pattern="^[a-z]{2,3}$"), ['"ab"'], ['"a"', '"AB"']),
     entry("str, pattern is searched", meta(str, pattern="ab"), ['"xaby"'], ['"a"']),
     entry("str, pattern with \\d", meta(str, pattern=r"^\d+$"), ['"12"'], ['"a"']),
@@ -104,22 +97,10 @@ ENTRIES = (
     entry("str, pattern with (?x)", meta(str, pattern="(?x)^ a b # c\n$"), ['"ab"'], ['"a b"']),
     entry("str, pattern with (?s)", meta(str, pattern="(?s)^a.b$"), ['"a\\nb"'], ['"ab"']),
     entry("str, pattern with a class of Rust", meta(str, pattern="^[a&b]+$"), ['"a&"'], ['"c"']),
-    entry(
-        "str, pattern with look-ahead", meta(str, pattern=r"^(?=.*\d)\w{2,4}$"), ['"a1"'], ['"ab"']
-    ),
-    entry(
-        "str, pattern and lengths",
-        meta(str, pattern="^a+$", min_length=2, max_length=4),
-        ['"aa"'],
-        ['"a"', '"aaaaa"'],
-    ),
+    entry("str, pattern with look-ahead", meta(str, pattern=r"^(?=.*\d)\w{2,4}$"), ['"a1"'], ['"ab"']),
+    entry("str, pattern and lengths", meta(str, pattern="^a+$", min_length=2, max_length=4), ['"aa"'], ['"a"', '"aaaaa"']),
     entry("bytes", bytes, ['"YWI="', '""'], ['"a"', '"YQ"']),
-    entry(
-        "bytes, lengths",
-        meta(bytes, min_length=2, max_length=3),
-        ['"YWI="'],
-        ['"YQ=="', '"YWJjZA=="'],
-    ),
+    entry("bytes, lengths", meta(bytes, min_length=2, max_length=3), ['"YWI="'], ['"YQ=="', '"YWJjZA=="']),
     entry("bytearray", bytearray, ['"YWI="'], ['"a"']),
     entry("memoryview", memoryview, ['"YWI="'], ['"a"']),
     entry("UUID", UUID, ['"12345678-1234-5678-1234-567812345678"'], ['"a"']),
@@ -130,21 +111,9 @@ ENTRIES = (
         ['"2024-01-02T03:04:05Z"', '"2024-01-02T03:04:05.123456+02:00"'],
         ['"a"', '"2024-01-02T03:04:60Z"'],
     ),
-    entry(
-        "datetime, without offset", datetime, ['"2024-01-02T03:04:05"'], ['"2024-13-02T03:04:05"']
-    ),
-    entry(
-        "datetime, tz",
-        meta(datetime, tz=True),
-        ['"2024-01-02T03:04:05Z"'],
-        ['"2024-01-02T03:04:05"'],
-    ),
-    entry(
-        "datetime, no tz",
-        meta(datetime, tz=False),
-        ['"2024-01-02T03:04:05"'],
-        ['"2024-01-02T03:04:05Z"'],
-    ),
+    entry("datetime, without offset", datetime, ['"2024-01-02T03:04:05"'], ['"2024-13-02T03:04:05"']),
+    entry("datetime, tz", meta(datetime, tz=True), ['"2024-01-02T03:04:05Z"'], ['"2024-01-02T03:04:05"']),
+    entry("datetime, no tz", meta(datetime, tz=False), ['"2024-01-02T03:04:05"'], ['"2024-01-02T03:04:05Z"']),
     entry("time", time, ['"12:30:00"', '"23:59:59.5Z"'], ['"24:00:00"', '"23:59:60"']),
     entry("time, tz", meta(time, tz=True), ['"12:30:00Z"'], ['"12:30:00"']),
     entry("time, no tz", meta(time, tz=False), ['"12:30:00"'], ['"12:30:00Z"']),
@@ -163,31 +132,19 @@ ENTRIES = (
     entry("Raw", msgspec.Raw, ["1", '{"a": 2}'], []),
     entry("Optional", Optional[int], ["null", "1"], ['"a"']),
     entry("Union", Union[int, str, list[int]], ["1", '"a"', "[1]"], ["null"]),
-    entry(
-        "Union of constrained types",
-        meta(int, ge=0) | meta(str, max_length=2),
-        ["1", '"ab"'],
-        ["-1", '"abc"'],
-    ),
+    entry("Union of constrained types", meta(int, ge=0) | meta(str, max_length=2), ["1", '"ab"'], ["-1", '"abc"']),
     entry("Union with a bool", bool | int | None, ["true", "1", "null"], ['"a"']),
     entry("Union of date and None", date | None, ['"2024-01-02"', "null"], ['"a"']),
     entry("Union of float and str", float | str, ["1", '"a"'], ["null"]),
     entry("list", list[int], ["[1, 2]", "[]"], ['["a"]']),
-    entry(
-        "list, lengths", meta(list[int], min_length=1, max_length=2), ["[1]"], ["[]", "[1, 2, 3]"]
-    ),
+    entry("list, lengths", meta(list[int], min_length=1, max_length=2), ["[1]"], ["[]", "[1, 2, 3]"]),
     entry("list of scores", list[Score], ["[100]"], ["[101]"]),
     entry("set", set[int], ["[1, 2]"], ['["a"]']),
     entry("set, min_length", meta(set[int], min_length=2), ["[1, 2]"], ["[1]"]),
     entry("set of float, min_length", meta(set[float], min_length=2), ["[1.5, 2]"], ["[1]"]),
     entry("set of str, max_length", meta(set[str], max_length=1), ['["a"]'], ['["a", "b"]']),
     entry("frozenset", frozenset[str], ['["a"]'], ["[1]"]),
-    entry(
-        "frozenset of dates, min_length",
-        meta(frozenset[date], min_length=2),
-        ['["2024-01-01", "2024-01-02"]'],
-        ["[]"],
-    ),
+    entry("frozenset of dates, min_length", meta(frozenset[date], min_length=2), ['["2024-01-01", "2024-01-02"]'], ["[]"]),
     entry("set of tuples", set[tuple[int, str]], ['[[1, "a"]]'], ["[1]"]),
     entry("tuple", tuple[int, str], ['[1, "a"]'], ["[1]", '[1, "a", 2]']),
     entry("tuple of any length", tuple[int, ...], ["[]", "[1, 2]"], ['["a"]']),
@@ -203,12 +160,7 @@ ENTRIES = (
     entry("Mapping", Mapping[str, int], ['{"a": 1}'], ['{"a": "b"}']),
     entry("MutableMapping", MutableMapping[str, int], ['{"a": 1}'], ['{"a": "b"}']),
     entry("keys, int", dict[int, str], ['{"1": "a", "-2": "b"}'], ['{"x": "a"}', '{"1.5": "a"}']),
-    entry(
-        "keys, int with min_length",
-        meta(dict[int, int], min_length=2),
-        ['{"1": 1, "2": 2}'],
-        ['{"1": 1}'],
-    ),
+    entry("keys, int with min_length", meta(dict[int, int], min_length=2), ['{"1": 1, "2": 2}'], ['{"1": 1}']),
     entry("keys, bounded int", dict[meta(int, ge=1, le=12), str], ['{"12": "a"}'], ['{"13": "a"}']),
     entry("keys, float", dict[float, int], ['{"1.5": 1}'], ['{"x": 1}']),
     entry("keys, Decimal", dict[Decimal, int], ['{"1.5": 1}'], ['{"x": 1}']),
@@ -216,9 +168,7 @@ ENTRIES = (
     entry("keys, datetime", dict[datetime, int], ['{"2024-01-02T03:04:05Z": 1}'], ['{"a": 1}']),
     entry("keys, time", dict[time, int], ['{"12:30:00": 1}'], ['{"a": 1}']),
     entry("keys, timedelta", dict[timedelta, int], ['{"PT3600S": 1}'], ['{"a": 1}']),
-    entry(
-        "keys, UUID", dict[UUID, int], ['{"12345678-1234-5678-1234-567812345678": 1}'], ['{"a": 1}']
-    ),
+    entry("keys, UUID", dict[UUID, int], ['{"12345678-1234-5678-1234-567812345678": 1}'], ['{"a": 1}']),
     entry("keys, Enum", dict[Colour, int], ['{"red": 1}'], ['{"green": 1}']),
     entry("keys, IntEnum", dict[Level, int], ['{"1": 1}'], ['{"3": 1}', '{"x": 1}']),
     entry("keys, Literal", dict[Literal["a", "b"], int], ['{"a": 1}'], ['{"c": 1}']),
@@ -228,4 +178,4 @@ ENTRIES = (
     entry("keys, bytes", dict[bytes, int], ['{"YWI=": 1}'], ['{"a": 1}']),
     entry("keys, int or str", dict[int | str, int], ['{"1": 1, "a": 2}'], ['{"a": "b"}']),
     entry("keys, NewType", dict[UserId, int], ['{"1": 1}'], ['{"a": 1}']),
-)
+)  # fmt: skip

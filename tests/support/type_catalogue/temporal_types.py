@@ -56,39 +56,19 @@ class Stay(BaseModel):
 
 
 ENTRIES = (
-    entry(
-        "date",
-        date,
-        ['"2024-02-29"', '"0001-01-01"', '"9999-12-31"'],
-        ['"2023-02-29"', '"0000-01-01"'],
-    ),
-    entry(
-        "date, ge",
-        bounded(date, ge=date(2024, 1, 1)),
-        ['"2024-01-01"', '"2030-05-06"'],
-        ['"2023-12-31"'],
-    ),
+    entry("date", date, ['"2024-02-29"', '"0001-01-01"', '"9999-12-31"'], ['"2023-02-29"', '"0000-01-01"']),
+    entry("date, ge", bounded(date, ge=date(2024, 1, 1)), ['"2024-01-01"', '"2030-05-06"'], ['"2023-12-31"']),
     entry("date, gt", bounded(date, gt=date(2024, 2, 28)), ['"2024-02-29"'], ['"2024-02-28"']),
     entry("date, le", bounded(date, le=date(1999, 12, 31)), ['"1999-12-31"'], ['"2000-01-01"']),
     entry("date, lt", bounded(date, lt=date(2000, 1, 1)), ['"1999-12-31"'], ['"2000-01-01"']),
-    entry(
-        "date, interval",
-        bounded(date, ge=date(2024, 2, 28), lt=date(2024, 3, 2)),
-        ['"2024-02-29"'],
-        ['"2024-03-02"'],
-    ),
+    entry("date, interval", bounded(date, ge=date(2024, 2, 28), lt=date(2024, 3, 2)), ['"2024-02-29"'], ['"2024-03-02"']),
     entry(
         "date, annotated_types.Interval",
         Annotated[date, at.Interval(gt=date(2020, 1, 1), le=date(2021, 1, 1))],
         ['"2020-06-01"'],
         ['"2020-01-01"'],
     ),
-    entry(
-        "condate",
-        pydantic.condate(ge=date(2000, 1, 1), le=date(2000, 12, 31)),
-        ['"2000-06-01"'],
-        ['"2001-01-01"'],
-    ),
+    entry("condate", pydantic.condate(ge=date(2000, 1, 1), le=date(2000, 12, 31)), ['"2000-06-01"'], ['"2001-01-01"']),
     entry("date, strict", Annotated[date, Strict()], ['"2024-01-02"'], ["0"]),
     entry("PastDate", pydantic.PastDate, ['"1999-01-01"'], ['"9999-01-01"']),
     entry("FutureDate", pydantic.FutureDate, ['"9000-01-01"'], ['"1999-01-01"']),
@@ -105,24 +85,9 @@ ENTRIES = (
         ['"2024-01-02T03:04:05Z"', '"2024-01-02T03:04:05-11:30"'],
         ['"2024-01-02T03:04:05"'],
     ),
-    entry(
-        "NaiveDatetime",
-        pydantic.NaiveDatetime,
-        ['"2024-01-02T03:04:05"'],
-        ['"2024-01-02T03:04:05Z"'],
-    ),
-    entry(
-        "PastDatetime",
-        pydantic.PastDatetime,
-        ['"1999-01-02T03:04:05Z"'],
-        ['"9000-01-01T00:00:00Z"'],
-    ),
-    entry(
-        "FutureDatetime",
-        pydantic.FutureDatetime,
-        ['"9000-01-01T00:00:00Z"'],
-        ['"1999-01-01T00:00:00Z"'],
-    ),
+    entry("NaiveDatetime", pydantic.NaiveDatetime, ['"2024-01-02T03:04:05"'], ['"2024-01-02T03:04:05Z"']),
+    entry("PastDatetime", pydantic.PastDatetime, ['"1999-01-02T03:04:05Z"'], ['"9000-01-01T00:00:00Z"']),
+    entry("FutureDatetime", pydantic.FutureDatetime, ['"9000-01-01T00:00:00Z"'], ['"1999-01-01T00:00:00Z"']),
     entry(
         "datetime, ge aware",
         bounded(datetime, ge=datetime(2024, 1, 1, tzinfo=UTC)),
@@ -147,12 +112,7 @@ ENTRIES = (
         ['"2023-12-31T22:00:00Z"'],
         ['"2023-12-31T23:00:00Z"'],
     ),
-    entry(
-        "datetime, ge naive",
-        bounded(datetime, ge=datetime(2024, 1, 1)),
-        ['"2024-01-01T00:00:00"'],
-        ['"2023-01-01T00:00:00"'],
-    ),
+    entry("datetime, ge naive", bounded(datetime, ge=datetime(2024, 1, 1)), ['"2024-01-01T00:00:00"'], ['"2023-01-01T00:00:00"']),
     entry(
         "datetime, naive interval",
         bounded(datetime, ge=datetime(2024, 1, 1), lt=datetime(2024, 1, 1, 12, 30)),
@@ -177,12 +137,7 @@ ENTRIES = (
         ['"2024-01-01T00:00:00.500001Z"'],
         ['"2024-01-01T00:00:00.5Z"'],
     ),
-    entry(
-        "datetime, year 1 with an offset",
-        pydantic.AwareDatetime,
-        ['"0001-01-02T00:00:00Z"'],
-        ['"0000-01-01T00:00:00Z"'],
-    ),
+    entry("datetime, year 1 with an offset", pydantic.AwareDatetime, ['"0001-01-02T00:00:00Z"'], ['"0000-01-01T00:00:00Z"']),
     entry("time", time, ['"12:30:00"', '"23:59:59.999999"'], ['"24:00:00"', '"23:59:60"']),
     entry(
         "time, ge and lt",
@@ -192,13 +147,9 @@ ENTRIES = (
     ),
     entry("time, gt", bounded(time, gt=time(9, 30)), ['"09:30:01"'], ['"09:30:00"']),
     entry("time, le", bounded(time, le=time(9, 30)), ['"09:30:00"'], ['"09:30:01"']),
-    entry(
-        "time, aware bound", bounded(time, ge=time(9, tzinfo=UTC)), ['"10:00:00Z"'], ['"08:00:00Z"']
-    ),
+    entry("time, aware bound", bounded(time, ge=time(9, tzinfo=UTC)), ['"10:00:00Z"'], ['"08:00:00Z"']),
     entry("timedelta", timedelta, ['"P1DT2H"', '"-P1D"', '"PT0.5S"'], ['"P1000000000D"', '"a"']),
-    entry(
-        "timedelta, ge 0", bounded(timedelta, ge=timedelta(0)), ['"PT1H"', '"PT0S"'], ['"-PT1S"']
-    ),
+    entry("timedelta, ge 0", bounded(timedelta, ge=timedelta(0)), ['"PT1H"', '"PT0S"'], ['"-PT1S"']),
     entry("timedelta, gt 0", bounded(timedelta, gt=timedelta(0)), ['"PT1H"'], ['"PT0S"']),
     entry(
         "timedelta, interval",
@@ -206,9 +157,7 @@ ENTRIES = (
         ['"PT2M"', '"P1D"'],
         ['"PT1M"', '"P1DT1S"'],
     ),
-    entry(
-        "timedelta, lt negative", bounded(timedelta, lt=timedelta(days=-1)), ['"-P2D"'], ['"-P1D"']
-    ),
+    entry("timedelta, lt negative", bounded(timedelta, lt=timedelta(days=-1)), ['"-P2D"'], ['"-P1D"']),
     entry("timedelta, strict", Annotated[timedelta, Strict()], ['"PT1H"'], ["1"]),
     entry(
         "milliseconds",
@@ -234,4 +183,4 @@ ENTRIES = (
     ),
     entry("list of datetimes", list[datetime], ['["2024-01-02T03:04:05Z"]', "[]"], ['["a"]']),
     entry("ZoneInfo", zoneinfo.ZoneInfo, ['"Europe/Berlin"', '"UTC"'], ['"Mars/Base"']),
-)
+)  # fmt: skip

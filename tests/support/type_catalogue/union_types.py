@@ -226,12 +226,7 @@ ENTRIES = (
         ['{"version": 1, "a": "x"}', '{"version": 3, "b": ""}'],
         ["{}", '{"version": 4}'],
     ),
-    entry(
-        "tagged, bool tags",
-        Annotated[On | Off, Field(discriminator="active")],
-        ['{"active": true}'],
-        ["{}"],
-    ),
+    entry("tagged, bool tags", Annotated[On | Off, Field(discriminator="active")], ['{"active": true}'], ["{}"]),
     entry(
         "tagged, aliased tags",
         Annotated[AliasedLeft | AliasedRight, Field(discriminator="kind")],
@@ -258,27 +253,10 @@ ENTRIES = (
         ['{"crust": "thin"}', '{"layers": 2}'],
         ['{"crust": 1}'],
     ),
-    entry(
-        "tagged, callable on scalars",
-        TagsInText,
-        ['{"field": 1}', '{"field": "a"}'],
-        ['{"field": null}'],
-    ),
-    entry(
-        "tagged, Discriminator object",
-        Annotated[Cat | Fish, Discriminator("kind")],
-        ['{"kind": "cat", "lives": 1}'],
-        ["{}"],
-    ),
-    entry(
-        "tagged, in a list",
-        list[Pet],
-        ['[{"kind": "cat", "lives": 9}, {"kind": "dog", "barks": 1.0}]', "[]"],
-        ["[{}]"],
-    ),
-    entry(
-        "tagged, in a dict", dict[str, Pet], ['{"a": {"kind": "cat", "lives": 9}}'], ['{"a": {}}']
-    ),
+    entry("tagged, callable on scalars", TagsInText, ['{"field": 1}', '{"field": "a"}'], ['{"field": null}']),
+    entry("tagged, Discriminator object", Annotated[Cat | Fish, Discriminator("kind")], ['{"kind": "cat", "lives": 1}'], ["{}"]),
+    entry("tagged, in a list", list[Pet], ['[{"kind": "cat", "lives": 9}, {"kind": "dog", "barks": 1.0}]', "[]"], ["[{}]"]),
+    entry("tagged, in a dict", dict[str, Pet], ['{"a": {"kind": "cat", "lives": 9}}'], ['{"a": {}}']),
     entry("tagged, Optional", Optional[Pet], ["null", '{"kind": "cat", "lives": 9}'], ["{}"]),
     entry("tagged, root model", PetRoot, ['{"kind": "cat", "lives": 9}'], ["{}"]),
     entry(
@@ -287,12 +265,7 @@ ENTRIES = (
         ['{"pet": {"kind": "cat", "lives": 9}, "other": null, "names": []}'],
         ['{"pet": {}}'],
     ),
-    entry(
-        "tagged, dict in a model",
-        Zoo,
-        ['{"pets": {"a": {"kind": "fish", "wet": false}}}'],
-        ['{"pets": {"a": {}}}'],
-    ),
+    entry("tagged, dict in a model", Zoo, ['{"pets": {"a": {"kind": "fish", "wet": false}}}'], ['{"pets": {"a": {}}}']),
     entry(
         "tagged, recursive",
         Folder,
@@ -309,21 +282,12 @@ ENTRIES = (
     ),
     entry("tagged, in a tuple", tuple[Pet, ...], ['[{"kind": "cat", "lives": 9}]'], ["[{}]"]),
     entry("untagged models", Cat | Dog, ['{"kind": "cat", "lives": 9}'], ['{"kind": "x"}']),
-    entry(
-        "untagged closed models", ClosedA | ClosedB, ['{"a": 1}', '{"b": 1}'], ['{"a": 1, "b": 1}']
-    ),
+    entry("untagged closed models", ClosedA | ClosedB, ['{"a": 1}', '{"b": 1}'], ['{"a": 1, "b": 1}']),
     entry("int | str", int | str, ["1", '"a"'], ["null"]),
-    entry(
-        "str | int | float | bool", str | int | float | bool, ['"a"', "1", "1.5", "true"], ["null"]
-    ),
+    entry("str | int | float | bool", str | int | float | bool, ['"a"', "1", "1.5", "true"], ["null"]),
     entry("int | float", int | float, ["1", "1.5"], ['"a"']),
     entry("bool | int", bool | int, ["true", "3"], ['"a"']),
-    entry(
-        "left to right",
-        Annotated[int | str, Field(union_mode="left_to_right")],
-        ["1", '"a"'],
-        ["null"],
-    ),
+    entry("left to right", Annotated[int | str, Field(union_mode="left_to_right")], ["1", '"a"'], ["null"]),
     entry(
         "left to right of models",
         Annotated[ClosedA | ClosedB | str, Field(union_mode="left_to_right")],
@@ -333,18 +297,8 @@ ENTRIES = (
     entry("Optional of int", Optional[int], ["null", "1"], ['"a"']),
     entry("date | int", date | int, ['"2024-01-02"', "5"], ['"a"']),
     entry("list or scalar", int | list[int], ["1", "[1, 2]"], ['["a"]']),
-    entry(
-        "bounded int or Literal",
-        Annotated[int, Field(ge=0)] | Literal["none"],
-        ["3", '"none"'],
-        ["-1"],
-    ),
-    entry(
-        "patterns",
-        Annotated[str, Field(pattern="^a+$")] | Annotated[str, Field(pattern=r"^\d+$")],
-        ['"aa"', '"12"'],
-        ['"b"'],
-    ),
+    entry("bounded int or Literal", Annotated[int, Field(ge=0)] | Literal["none"], ["3", '"none"'], ["-1"]),
+    entry("patterns", Annotated[str, Field(pattern="^a+$")] | Annotated[str, Field(pattern=r"^\d+$")], ['"aa"', '"12"'], ['"b"']),
     entry("list of unions", list[int | str | None], ['[1, "a", null]'], ["[[]]"]),
     entry("dict of unions", dict[str, int | list[str]], ['{"a": 1, "b": ["c"]}'], ['{"a": "b"}']),
-)
+)  # fmt: skip
