@@ -179,3 +179,26 @@ def test_few_classes_share_a_name() -> None:
                     places.setdefault(node.name, set()).add(path)
     shared = {name for name, paths in places.items() if len(paths) > 1}
     assert len(shared) <= 10, sorted(shared)
+
+
+def test_architecture_names_modules_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*)/?`", text))
+    paths = [
+        path.relative_to(ROOT).with_suffix("")
+        for package in (*PACKAGES, "docs", "tests")
+        for path in (ROOT / package).rglob("*")
+    ]
+    known = {"/".join(path.parts[begin:]) for path in paths for begin in range(len(path.parts))}
+    # Functions, options and libraries.
+    others = {"apply_filters", "commit", "encode", "has_filters", "load_model", "media_part"}
+    others |= {
+        "generate",
+        "jsonschema",
+        "max_tokens",
+        "propose",
+        "read",
+        "response_schema",
+        "stream",
+    }
+    assert sorted(named - known - others) == []
