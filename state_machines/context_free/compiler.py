@@ -190,6 +190,7 @@ class GrammarCompiler(ExpressionCompiler):
         self._book = book
         self._nodes: dict[str, Node] = {}
         self._character_nodes: dict[str, Node] = {}
+        self._terminals: dict[int, Node] = {}
         self._inlined: set[str] = set()
         """Rules whose nodes are their expansions."""
         for name, length in analysis.shortest.items():
@@ -246,7 +247,10 @@ class GrammarCompiler(ExpressionCompiler):
         """
         match expression:
             case Terminal(number=number):
-                return symbols(1 << number)
+                known = self._terminals.get(number)
+                if known is None:
+                    known = self._terminals[number] = symbols(1 << number)
+                return known
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated):
                 return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):

@@ -31,30 +31,25 @@ _FORK_HINT = (
 )
 
 
-class ProcessGuard:
-    """Detects that the process was forked after the guard was created.
+# The id of the process of the first worker; 0: there has been none.
+_process = 0
+
+
+def is_forked() -> bool:
+    """Whether this process was forked after its parent had created the first worker.
 
     A fork copies the calling thread only. In the child the model thread does not exist, locks held
-    by other threads stay locked, and MLX waits for threads that do not exist. Check before every
-    wait for the model thread.
+    by other threads stay locked, and MLX waits for threads that do not exist.
     """
+    return _process not in (0, os.getpid())
 
-    __slots__ = ("_pid",)
 
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether this process is a forked child of the one that created the guard."""
-        return os.getpid() != self._pid
-
-    def check(self) -> None:
-        """Raise ``EngineForkedError`` in a forked child. Takes no lock."""
-        if self.is_forked:
-            raise EngineForkedError(
-                "this process was forked after an engine had been created", hint=_FORK_HINT
-            )
+def check_process() -> None:
+    """Raise ``EngineForkedError`` in a forked child. To be called before a wait for its thread."""
+    if is_forked():
+        raise EngineForkedError(
+            "this process was forked after an engine had been created", hint=_FORK_HINT
+        )
 
 
 class Worker:
@@ -66,9 +61,9 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        _first_guard().check()
-        self.guard = ProcessGuard()
-        """Raises in forked processes."""
+        global _process
+        check_process()
+        _process = os.getpid()
         self.explain: Callable[[BaseException], BaseException] = lambda error: error
         """Returns the error to report in place of one that a call has raised."""
         self._failure: DistributedError | None = None
@@ -96,7 +91,7 @@ class Worker:
 
     def check_caller(self) -> None:
         """Raise in a forked process, and on this thread, which cannot wait for itself."""
-        self.guard.check()
+        check_process()
         if self.is_current:
             raise EngineError(
                 "a request's own callbacks cannot use the same engine",
@@ -110,7 +105,7 @@ class Worker:
             EngineClosedError: The worker is closed.
             EngineForkedError: The process was forked.
         """
-        self.guard.check()
+        check_process()
         future: Future[T] = Future()
         job = partial(self._run, future, call)
         self.abort_with(future)
@@ -162,7 +157,7 @@ class Worker:
             KeyboardInterrupt: The wait was interrupted. The current call has ended even so: a
                 program that exits while a thread is in MLX is aborted.
         """
-        if self.guard.is_forked:
+        if is_forked():
             return
         with self._lock:
             if not self.is_closing:
@@ -244,18 +239,8 @@ class _JobThread(threading.Thread):
             del job
 
 
-# Filled with the first worker. A list, since appending is atomic: a lock may be held forever in a
-# forked process.
-_first: list[ProcessGuard] = []
-
 _idle_threads: list[_JobThread] = []
 _idle_lock = threading.Lock()
-
-
-def _first_guard() -> ProcessGuard:
-    if not _first:
-        _first.append(ProcessGuard())
-    return _first[0]
 
 
 def _borrow_thread() -> _JobThread:
