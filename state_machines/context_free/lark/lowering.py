@@ -1,21 +1,23 @@
-"""Turn the definitions of a Lark grammar into a grammar over lexemes."""
+"""Parse Lark: turn the definitions of a text into a grammar over lexemes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from state_machines.context_free.lark.syntax import (
+from state_machines.context_free.compiler import LexicalGrammar, lexical_machine
+from state_machines.context_free.lark import (
     AndExpression,
     Definitions,
     Inline,
     NotExpression,
 )
+from state_machines.context_free.lark.reader import read
 from state_machines.context_free.lark.terminals import (
     TerminalCompiler,
     without_empty_text,
 )
-from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
+from state_machines.grammar.lexicon import TerminalLanguage
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.rule_options import LimitedRule
@@ -43,6 +45,17 @@ NOTHING = Series(())
 
 _NO_TEXT = Characters(CodePointSet([]))
 _PLAIN = RuleOptions()
+
+
+def parse(text: str) -> LexicalGrammar:
+    """Return the grammar over lexemes; texts begin with the rule ``start``.
+
+    Raises :class:`~state_machines.errors.GrammarSyntaxError`, for what has no effect here and for
+    sizes beyond the limits :class:`~state_machines.errors.UnsupportedGrammarError`, and for the
+    schema of a ``%json`` that no value satisfies
+    :class:`~state_machines.errors.UnsatisfiableGrammarError`.
+    """
+    return lower(read(text))
 
 
 def lower(definitions: Definitions, temperature: float | None = None) -> LexicalGrammar:
