@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from proxy_engine import ImageContent, MediaError, MediaOptions
-from proxy_engine.media.fetching import _certificates, fetch, is_public
+from proxy_engine.media.fetching import fetch, is_public, trusted_certificates
 from proxy_engine.media.images import load_image
 
 LOCAL = MediaOptions(allow_private_addresses=True, url_timeout=5.0)
@@ -486,9 +486,9 @@ def test_certificate_is_checked_against_the_name_of_the_host(
         with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
             image_of("x.example")
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
-        _certificates.cache_clear()
+        trusted_certificates.cache_clear()
         assert image_of("x.example") == png()
         with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
             image_of("y.example")
-        _certificates.cache_clear()
+        trusted_certificates.cache_clear()
         server.shutdown()
