@@ -1,21 +1,23 @@
-"""Turn the definitions of a Lark grammar into a grammar over lexemes."""
+"""Parse Lark: turn the definitions of a text into a grammar over lexemes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from state_machines.context_free.lark.syntax import (
+from state_machines.context_free.compiler import LexicalGrammar, lexical_machine
+from state_machines.context_free.lark import (
     AndExpression,
     Definitions,
     Inline,
     NotExpression,
 )
+from state_machines.context_free.lark.reader import read
 from state_machines.context_free.lark.terminals import (
     TerminalCompiler,
     without_empty_text,
 )
-from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
+from state_machines.grammar.lexicon import TerminalLanguage
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.rule_options import LimitedRule
@@ -43,6 +45,17 @@ NOTHING = Series(())
 
 _NO_TEXT = Characters(CodePointSet([]))
 _PLAIN = RuleOptions()
+
+
+def parse(text: str) -> LexicalGrammar:
+    """Return the grammar over lexemes; texts begin with the rule ``start``.
+
+    Raises:
+        GrammarSyntaxError: The text is not Lark.
+        UnsupportedGrammarError: A construct is not supported, or a size exceeds its limit.
+        UnsatisfiableGrammarError: No value satisfies the schema of a ``%json``.
+    """
+    return lower(read(text))
 
 
 def lower(definitions: Definitions, temperature: float | None = None) -> LexicalGrammar:
@@ -74,9 +87,9 @@ def lower(definitions: Definitions, temperature: float | None = None) -> Lexical
 
 @dataclass(slots=True, eq=False)
 class _Tables:
-    """What :class:`LexicalGrammar` has, of a grammar and of those nested in it.
+    """The rules and the terminals of a grammar and of the grammars nested in it.
 
-    Terminals have their numbers. Equal languages with equal properties are one terminal.
+    Terminals have numbers. Equal languages with equal properties are one terminal.
     """
 
     rules: dict[str, Rule] = field(default_factory=dict)
@@ -117,7 +130,7 @@ class _Scope:
         self._rule = ""
         self._inherited_temperature = temperature
         self._temperature: float | None = None
-        """That of the rule, once rules are read: ignored text has none."""
+        """The temperature of the rule that is read; ``None`` for ``%ignore``, which comes first."""
         ignored = (self._lexeme("%ignore", body, (1, 1)) for body in definitions.ignored)
         parts = (part for each in ignored for part in walk(each))
         self.ignored = frozenset(part.number for part in parts if isinstance(part, Terminal))

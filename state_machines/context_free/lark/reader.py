@@ -10,13 +10,13 @@ import re
 from typing import Any
 
 from state_machines.budgets import spend
+from state_machines.context_free.lark import AndExpression, Definitions, Inline
 from state_machines.context_free.lark.items import (
     SPACE,
     item,
     json_object,
     string_character,
 )
-from state_machines.context_free.lark.syntax import AndExpression, Definitions, Inline
 from state_machines.context_free.lark.terminals import COMMON_TERMINALS
 from state_machines.context_free.source import (
     Notation,

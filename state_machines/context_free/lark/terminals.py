@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from state_machines.context_free.compiler import ExpressionCompiler
-from state_machines.context_free.lark.syntax import (
+from state_machines.context_free.lark import (
     AndExpression,
     Definitions,
     Inline,
