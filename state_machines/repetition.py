@@ -20,7 +20,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.grammar.remembered import Remembered
 from state_machines.grammar.symbols import byte_set
-from state_machines.json_schema.arrays.array_grammar import RemainingItems
+from state_machines.json_schema.grammar.array_grammar import RemainingItems
 from state_machines.limits import LIMITS
 from state_machines.vocabulary import Vocabulary
 
@@ -93,14 +93,19 @@ class RepetitionDetector:
 
     def advance(self, form: bytes, matcher: Matcher) -> None:
         """Take a token, given its bytes and the matcher behind it."""
-        self._text = (self._text + form)[-_WINDOW:]
+        text = self._text = (self._text + form)[-_WINDOW:]
         self._length += len(form)
         if self._rest is not None:
             self._advance_to_end(self._rest, form)
-        elif self._length >= self._next_look:
-            period = self._period()
-            if period and matcher.is_in_values:
-                self._look(matcher.state, self._text[-period:])
+        elif self._length >= self._next_look and len(text) >= ITEM_BYTES:
+            found = text.rfind(text[-_PROBE:], 0, -1)
+            period = len(text) - _PROBE - found
+            if (
+                found >= 0
+                and self._repeats(period, ITEM_REPEATS, ITEM_BYTES)
+                and matcher.is_in_values
+            ):
+                self._look(matcher.state, text[-period:])
 
     def _advance_to_end(self, rest: Node, form: bytes) -> None:
         self._rest = self.closing_token = None
@@ -110,16 +115,8 @@ class RepetitionDetector:
         except (GrammarBudgetError, UnwritableTextError, RecursionError):
             self._next_look = self._length + _PAUSE
 
-    def _period(self) -> int:
-        """Return the length of a unit that the output ends with many times; 0 if there is none."""
-        text = self._text
-        found = text.rfind(text[-_PROBE:], 0, -1)
-        if found < 0 or len(text) < ITEM_BYTES:
-            return 0
-        period = len(text) - _PROBE - found
-        return period if self._repeats(period, ITEM_REPEATS, ITEM_BYTES) else 0
-
     def _repeats(self, period: int, repeats: int, length: int) -> bool:
+        """Whether a unit of this length ends the output this often, and in so many bytes."""
         length, text = max(repeats * period, length), self._text
         return length <= len(text) and text[-length:-period] == text[period - length :]
 

@@ -99,6 +99,25 @@ def test_folders_of_the_state_machines_have_no_import_cycle() -> None:
     TopologicalSorter(graph).prepare()
 
 
+def test_floors_of_json_schemas_import_downwards_only() -> None:
+    """Imports for types count as well."""
+    floors = ["algebra", "reader", "emptiness", "grammar"]
+    root = ROOT / "state_machines" / "json_schema"
+    assert sorted(
+        path.name for path in root.iterdir() if (path / "__init__.py").exists()
+    ) == sorted(floors)
+    for height, floor in enumerate(floors):
+        modules = {
+            node.module or ""
+            for path in (root / floor).rglob("*.py")
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.ImportFrom)
+        }
+        above = tuple(f"state_machines.json_schema.{name}" for name in floors[height + 1 :])
+        above = (*above, "state_machines.json_schema.machine", "state_machines.json_schema.plain")
+        assert [name for name in modules if name.startswith(above)] == []
+
+
 PICTURE = next((ROOT / "docs" / "images").glob("*.png"))
 # Statements that one process executes one after another, and packages that it lacks after each.
 IMPORTS: dict[str, list[tuple[str, set[str]]]] = {
@@ -179,3 +198,26 @@ def test_few_classes_share_a_name() -> None:
                     places.setdefault(node.name, set()).add(path)
     shared = {name for name, paths in places.items() if len(paths) > 1}
     assert len(shared) <= 10, sorted(shared)
+
+
+def test_architecture_names_modules_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*)/?`", text))
+    paths = [
+        path.relative_to(ROOT).with_suffix("")
+        for package in (*PACKAGES, "docs", "tests")
+        for path in (ROOT / package).rglob("*")
+    ]
+    known = {"/".join(path.parts[begin:]) for path in paths for begin in range(len(path.parts))}
+    # Functions, options and libraries.
+    others = {"apply_filters", "commit", "encode", "has_filters", "load_model", "media_part"}
+    others |= {
+        "generate",
+        "jsonschema",
+        "max_tokens",
+        "propose",
+        "read",
+        "response_schema",
+        "stream",
+    }
+    assert sorted(named - known - others) == []

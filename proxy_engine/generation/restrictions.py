@@ -398,11 +398,6 @@ def only(allowed: Mask, token_id: int) -> Mask:
     return mask
 
 
-def plain_form(vocabulary: Vocabulary, token_id: int) -> bytes:
-    """Return the text of a token; special tokens by their names."""
-    return (vocabulary.token_bytes[token_id] or b"").replace(Vocabulary.SPECIAL_MARK, b"")
-
-
 def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
     """Return the end tokens, the tokenizer's own first."""
     preferred = tokenizer.eos_token_id

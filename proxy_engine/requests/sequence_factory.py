@@ -141,7 +141,8 @@ class SequenceFactory:
         if options.min_tokens:
             made.append(MinTokens(options.min_tokens, self.masks, self.vocabulary.size))
         if guard is not None:
-            if options.stop_repetition:
+            # A text of bounded length has no value without a bound.
+            if options.stop_repetition and guard.matcher.state.max_length is None:
                 made.append(RepetitionStop(RepetitionDetector(self.vocabulary)))
             forced = self.fast_forward if options.fast_forward and not samples_all else None
             made.append(Script(forced, samples_end=samples_all))

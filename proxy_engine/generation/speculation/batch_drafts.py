@@ -65,7 +65,7 @@ class BatchDrafts:
             self._rest -= 1
             return False
         drafting = self._drafting()
-        rows = 1 if self._pads else len(sequences)
+        rows = self._padded_rows
         if not any(own.may_pay(one.constraint, rows) for one, own in drafting.items()):
             # A grammar may begin another part, whose drafts pay.
             if not drafting or all(sequence.is_free for sequence in sequences):
@@ -92,6 +92,8 @@ class BatchDrafts:
         drafting = self._drafting()
         drafts: dict[GeneratedSequence, Draft] = {}
         for sequence, own in drafting.items():
+            if not own.may_pay(sequence.constraint, self._padded_rows):
+                continue
             with sequence.timings.during("draft"):
                 drafts[sequence] = sequence.begin_draft()
                 own.fill(drafts[sequence], len(sequence.pending))
@@ -128,6 +130,11 @@ class BatchDrafts:
             drafting.record(draft)
             sequence.draft = None
 
+    @property
+    def _padded_rows(self) -> int:
+        """Rows of a pass that a draft widens: each costs a token of padding."""
+        return 1 if self._pads else len(self._rows.sequences)
+
     def _check_pass(self, drafts: Mapping[GeneratedSequence, Draft]) -> None:
         """Empty the drafts if the model would compute other logits in a pass over them."""
         fed = [
@@ -146,7 +153,10 @@ class BatchDrafts:
         """Let the draft model extend drafts."""
         wanted: dict[GeneratedSequence, Draft] = {}
         for sequence, draft in drafts.items():
-            length = drafting[sequence].model_length(draft, len(sequence.pending))
+            if draft.is_closed or not draft.is_empty:
+                # Nothing behind copied text, which is right more often and costs nothing.
+                continue
+            length = drafting[sequence].model_length(sequence.constraint, len(sequence.pending))
             if length:
                 draft.at_most = length
                 wanted[sequence] = draft
