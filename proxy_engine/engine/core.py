@@ -33,9 +33,9 @@ from ..requests.request import Request
 from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
 from ..requests.sequence_factory import SequenceFactory
-from ..requests.worker import Worker
 from ..runtime.device_memory import leave_unwired, model_bytes, wired_memory
 from ..runtime.process_runtime import OnProgress
+from ..runtime.worker import Worker
 from .arguments import (
     EngineOptions,
     ModelSource,
@@ -123,7 +123,6 @@ class EngineCore:
         )
         compile_queue = CompileQueue()
         self.preparation = Preparation(
-            worker.guard,
             loaded,
             self.vocabulary,
             options.options or GenerationOptions(),
@@ -132,7 +131,6 @@ class EngineCore:
             self.caches,
             compile_queue,
             options.max_compile_seconds,
-            options.batch_size,
             self.media,
         )
         self.threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")

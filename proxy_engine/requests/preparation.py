@@ -36,6 +36,7 @@ from ..options.generation import GenerationOptions, PartOptions
 from ..options.overrides import OptionOverrides
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..results.parts import RejectedAnswer
+from ..runtime.worker import check_process
 from ..tools import ToolChoice, resolve_tools
 from ..tools.choice import answered_arguments
 from .option_checks import (
@@ -47,7 +48,6 @@ from .option_checks import (
 from .prompt_encoding import PromptEncoder
 from .request import Request, not_repeatable
 from .retries import excluded_arguments, excluded_values, with_rejected
-from .worker import ProcessGuard
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,6 @@ class Preparation:
     Safe to use from several threads.
 
     Attributes:
-        guard: Refuses requests in forked processes, where locks may be held for ever.
         loaded: The model.
         vocabulary: Its vocabulary.
         options: Default options of requests.
@@ -81,12 +80,10 @@ class Preparation:
         caches: Determine whether a prompt needs message boundaries.
         compile_queue: Shared by the compilations of an engine.
         max_compile_seconds: Processor time for the compilation of a request, see ``CompileJob``.
-        batch_size: Maximum number of sequences that run together.
         media: Limits of images and recordings.
         detected: The tool format, and how it is known.
     """
 
-    guard: ProcessGuard
     loaded: LoadedModel
     vocabulary: Vocabulary
     options: GenerationOptions
@@ -95,7 +92,6 @@ class Preparation:
     caches: PromptCaches
     compile_queue: CompileQueue
     max_compile_seconds: float | None
-    batch_size: int
     media: MediaOptions
 
     def __post_init__(self) -> None:
@@ -136,7 +132,7 @@ class Preparation:
             RequestCancelledError: ``cancelled`` was set.
             ProxyError: The request is invalid; see :meth:`InferenceEngine.generate`.
         """
-        self.guard.check()
+        check_process()
         started = time.perf_counter()
         if self.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
             raise PromptError(

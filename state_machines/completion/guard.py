@@ -15,6 +15,7 @@ end earlier. And a token for which no plan is found in time may be refused witho
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,7 +66,8 @@ class Guard:
     :meth:`accepts`. With ``exact=True`` the mask is always restricted.
 
     The first plan may take ``LIMITS.plan_steps`` steps, a plan during generation
-    ``LIMITS.token_plan_steps``.
+    ``LIMITS.token_plan_steps``. The first plan through a part, such as the arguments of a tool, can
+    take more: all plans of a text share a reserve of ``LIMITS.plan_reserve_steps``.
 
     Args:
         matcher: The matcher of the text. Only the guard may advance it.
@@ -90,6 +92,8 @@ class Guard:
         self.left = max_tokens
         """Tokens that may be used: ``total``, or fewer after :meth:`limit`."""
         self._completion = completion or matcher.completion
+        # Steps that are left; a list, since copies share the reserve.
+        self._reserve = [LIMITS.plan_reserve_steps]
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)
         self._checked: tuple[int, Node, _After | None] | None = None
@@ -311,8 +315,8 @@ class Guard:
             if left > 0:
                 state = matcher.state_after(token_id, steps=LIMITS.token_advance_steps)
             if state is not None:
-                found = self._completion.plan(state, steps=LIMITS.token_plan_steps)
-        except (GrammarBudgetError, TokenRejectedError, UnwritableTextError):
+                found = self._planned(state)
+        except (GrammarBudgetError, TokenRejectedError):
             # No state: the token is refused. No plan: it is, unless it is the first of the plan.
             pass
         if state is None:
@@ -326,8 +330,16 @@ class Guard:
         return None if found is None else (state, found)
 
     def _planned(self, state: Node) -> Plan | None:
-        """Return a plan for a state; ``None`` if the search exceeds the budget of a token."""
-        try:
-            return self._completion.plan(state, steps=LIMITS.token_plan_steps)
-        except (GrammarBudgetError, UnwritableTextError):
-            return None
+        """Return a plan for a state; ``None`` if the search exceeds the budget and the reserve."""
+        with suppress(UnwritableTextError):
+            with suppress(GrammarBudgetError):
+                return self._completion.plan(state, steps=LIMITS.token_plan_steps)
+            # The search continues with the results so far, which are cached.
+            left = self._reserve[0]
+            budget = step_budget(left)
+            try:
+                with suppress(GrammarBudgetError), budget:
+                    return self._completion.plan(state, steps=left)
+            finally:
+                self._reserve[0] = max(0, left - budget.steps_taken)
+        return None

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
-from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage
+from state_machines.context_free.compiler import LexicalGrammar
 from state_machines.errors import InvalidArgumentError
 from state_machines.grammar.lexer import LexerState, lexer_state, terminals_in
+from state_machines.grammar.lexicon import TerminalLanguage
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import literal, repetition, symbols, union
 from state_machines.grammar.symbols import byte_range

@@ -11,9 +11,10 @@ from referencing import Registry
 
 from state_machines.errors import UnsupportedSchemaError, check_choice
 from state_machines.grammar.node import Node
-from state_machines.json_schema.compiler import Compilation, PropertyOrder, Translator
-from state_machines.json_schema.dialects import AdditionalProperties, SchemaOptions
-from state_machines.json_schema.value_syntax import JSON_SYNTAXES, Whitespace
+from state_machines.json_schema.grammar.compilation import Compilation, PropertyOrder
+from state_machines.json_schema.grammar.translator import Translator
+from state_machines.json_schema.grammar.value_syntax import JSON_SYNTAXES, Whitespace
+from state_machines.json_schema.reader.dialects import AdditionalProperties, SchemaOptions
 from state_machines.machine import StateMachine
 
 __all__ = ["AdditionalProperties", "JsonSchemaStateMachine", "PropertyOrder"]
@@ -23,8 +24,8 @@ class JsonSchemaStateMachine(StateMachine):
     """Accepts the JSON texts whose values satisfy a JSON Schema.
 
     Strings are spelled as :mod:`state_machines.grammar.encoding` describes, numbers as
-    :mod:`state_machines.json_schema.numbers.number_text` describes, names as ``json.dumps`` writes
-    them.
+    :mod:`state_machines.json_schema.grammar.numbers.number_text` describes, names as ``json.dumps``
+    writes them.
 
     Args:
         schema: A parsed JSON Schema (a ``dict`` or a Boolean) of draft 4, 6, 7, 2019-09 or 2020-12.
@@ -35,8 +36,8 @@ class JsonSchemaStateMachine(StateMachine):
         whitespace: ``"json"`` accepts an optional space after ``,`` and ``:``, and ``"spaced"``
             requires it. ``"compact"`` accepts no whitespace, and ``"indented"`` the output of
             ``json.dumps(indent=2)``. Only ``"json"`` accepts integers as ``1.0``.
-        assert_formats: Whether ``format`` constrains strings, for the formats in
-            :data:`~state_machines.json_schema.formats.STRING_FORMATS`. Others are annotations.
+        assert_formats: Whether ``format`` constrains strings, for the formats of
+            :mod:`state_machines.json_schema.reader.formats`. Others are annotations.
         strict: Whether to refuse keywords that the draft does not define. The default is to ignore
             them, as the specification says.
         registry: The documents that references may lead to. Nothing is fetched.
@@ -103,7 +104,7 @@ class JsonSchemaStateMachine(StateMachine):
         super().__init__(start, translator.forget)
         self._schema = compilation.schema
         self._registry = registry
-        self._sources = compilation.evaluator.sources.used
+        self._sources = compilation.context.sources.used
 
     @property
     def schema(self) -> Any:

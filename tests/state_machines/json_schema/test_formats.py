@@ -31,7 +31,7 @@ from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.text_languages import after_text, contains_word
 from state_machines.identifier_formats import idn_letters
-from state_machines.json_schema.formats import STRING_FORMATS, format_language
+from state_machines.json_schema.reader.formats import STRING_FORMATS, format_language
 from state_machines.regex import compile_pattern
 from state_machines.regex.parser import parse
 
