@@ -146,7 +146,7 @@ def _without_ending(terminal: TerminalLanguage, written: bytes) -> bytes:
 
 
 class _Parser:
-    """One run of the parser over a text."""
+    """Earley's parser, in a run over a text."""
 
     def __init__(self, grammar: LexicalGrammar, start: str, text: bytes) -> None:
         self._grammar = grammar

@@ -61,7 +61,7 @@ Operator: TypeAlias = "tuple[int, int, int | None]"
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """What GBNF and Lark write differently.
+    """The patterns and readers in which GBNF and Lark differ.
 
     Attributes:
         space: White space and comments inside of brackets.
@@ -85,7 +85,7 @@ class Notation:
 
 
 class Source(NamedTuple):
-    """The text of a grammar, and what is known about the place that is being read.
+    """The text of a grammar, with the context of the place that is being read.
 
     Attributes:
         text: The text.

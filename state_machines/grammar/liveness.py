@@ -1,9 +1,10 @@
 """Whether a text can follow a state of a grammar over lexemes with longest match.
 
 A lexeme ends before a byte that does not continue it. So a state before a lexeme comes with a
-*gap*: the bytes that cannot be next. The parser's state is a stack. A text that empties it leaves a
-gap to the state below, the *exit*. The exit of the top of a stack does not depend on the states
-below, so it is found once for all states with this top.
+*gap*, the set of the bytes that cannot be next. Behind a lexeme of ``/[a-z]+/`` these are the small
+letters, so ``"if"`` cannot follow directly, and ``"("`` can. The parser's state is a stack. A text
+that empties it leaves a gap to the state below, the *exit*. The exit of the top of a stack does not
+depend on the states below, so it is found once for all states with this top.
 """
 
 from __future__ import annotations

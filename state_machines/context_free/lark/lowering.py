@@ -50,10 +50,10 @@ _PLAIN = RuleOptions()
 def parse(text: str) -> LexicalGrammar:
     """Return the grammar over lexemes; texts begin with the rule ``start``.
 
-    Raises :class:`~state_machines.errors.GrammarSyntaxError`, for what has no effect here and for
-    sizes beyond the limits :class:`~state_machines.errors.UnsupportedGrammarError`, and for the
-    schema of a ``%json`` that no value satisfies
-    :class:`~state_machines.errors.UnsatisfiableGrammarError`.
+    Raises:
+        GrammarSyntaxError: The text is not Lark.
+        UnsupportedGrammarError: A construct is not supported, or a size exceeds its limit.
+        UnsatisfiableGrammarError: No value satisfies the schema of a ``%json``.
     """
     return lower(read(text))
 
@@ -87,9 +87,9 @@ def lower(definitions: Definitions, temperature: float | None = None) -> Lexical
 
 @dataclass(slots=True, eq=False)
 class _Tables:
-    """What :class:`LexicalGrammar` has, of a grammar and of those nested in it.
+    """The rules and the terminals of a grammar and of the grammars nested in it.
 
-    Terminals have their numbers. Equal languages with equal properties are one terminal.
+    Terminals have numbers. Equal languages with equal properties are one terminal.
     """
 
     rules: dict[str, Rule] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class _Scope:
         self._rule = ""
         self._inherited_temperature = temperature
         self._temperature: float | None = None
-        """That of the rule, once rules are read: ignored text has none."""
+        """The temperature of the rule that is read; ``None`` for ``%ignore``, which comes first."""
         ignored = (self._lexeme("%ignore", body, (1, 1)) for body in definitions.ignored)
         parts = (part for each in ignored for part in walk(each))
         self.ignored = frozenset(part.number for part in parts if isinstance(part, Terminal))
