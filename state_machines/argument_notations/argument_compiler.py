@@ -31,8 +31,6 @@ from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.algebra.array_shape import ArrayShape
-from state_machines.json_schema.algebra.doubles import EXACT_LIMIT
-from state_machines.json_schema.algebra.intervals import Interval
 from state_machines.json_schema.algebra.names import listed_names
 from state_machines.json_schema.algebra.number_sets import NumberSet
 from state_machines.json_schema.algebra.object_shape import NameRule, ObjectShape
@@ -47,10 +45,12 @@ from state_machines.json_schema.algebra.value_sets import (
 from state_machines.json_schema.emptiness.closing import generated
 from state_machines.json_schema.emptiness.evaluation import is_empty, shape_is_inhabited
 from state_machines.json_schema.emptiness.unique_items import Cardinality
-from state_machines.json_schema.grammar.compilation import Compilation
 from state_machines.json_schema.grammar.object_grammar import ObjectPlan
 from state_machines.json_schema.grammar.value_syntax import MemberSyntax, ValueSyntax
+from state_machines.json_schema.machine import Compilation
 from state_machines.json_schema.reader.assertions import VALUES_BY_TYPE
+from state_machines.reader_languages.numbers.doubles import EXACT_LIMIT
+from state_machines.reader_languages.numbers.intervals import Interval
 
 NO_ALIASES = PropertyNames()
 

@@ -21,8 +21,8 @@ from state_machines.errors import (
 )
 from state_machines.grammar.node import Node
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.grammar.compilation import PropertyOrder
 from state_machines.json_schema.grammar.value_syntax import Whitespace
+from state_machines.json_schema.machine import PropertyOrder
 from state_machines.json_schema.reader.dialects import SchemaOptions
 
 Schema = Mapping[str, Any] | bool

@@ -5,17 +5,18 @@ Four floors, each of which imports only those before it:
 * ``algebra``: ``terms`` combine schemas by *and*, *or* and *not*. ``value_sets`` are sets of values
   by type, with ``number_sets``, ``array_shape`` and ``object_shape``.
 * ``reader``: from keywords to terms. ``keywords`` is the table of keywords; ``assertions``,
-  ``applicators`` and ``unevaluated`` have their readers, ``formats`` the languages of ``format``.
+  ``applicators`` and ``unevaluated`` have their readers.
   ``document`` (``$ref``), ``dialects`` (``$schema``) and ``schema_copy`` have the schemas. A
   ``Context`` is what the floors share of one compilation.
 * ``emptiness``: from terms to value sets. ``evaluation`` evaluates terms, and decides which are
   empty; ``closing`` leaves out properties that no schema lists; ``checks`` evaluates everything
   that an answer can reach.
 * ``grammar``: from value sets to grammar nodes. ``translator`` makes the nodes, ``value_syntax``
-  says how values are written, ``numbers`` how numbers are. ``compilation`` is the entry to all
-  floors.
+  says how values are written, ``number_text`` how numbers are.
 
-``machine`` has the state machine; ``plain_schemas`` recognises schemas that need no compilation.
+``machine`` is the entry to all floors; ``plain_schemas`` recognises schemas that need no
+compilation. The languages of formats, numbers and patterns come from
+:mod:`state_machines.reader_languages` and :mod:`state_machines.regex`.
 """
 
 from state_machines.json_schema.machine import JsonSchemaStateMachine, PropertyOrder

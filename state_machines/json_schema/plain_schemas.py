@@ -19,7 +19,7 @@ from state_machines.errors import SchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.json_schema.emptiness.closing import generated
-from state_machines.json_schema.grammar.compilation import Compilation
+from state_machines.json_schema.machine import Compilation
 from state_machines.json_schema.reader.keywords import KEYWORDS
 from state_machines.regex import compile_pattern
 

@@ -26,13 +26,13 @@ from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.algebra.terms import Term
 from state_machines.json_schema.emptiness.closing import generated
-from state_machines.json_schema.grammar.compilation import Compilation, PropertyOrder
 from state_machines.json_schema.grammar.value_syntax import (
     JSON_SYNTAXES,
     ValueSyntax,
     WhitespaceLayout,
     white_space,
 )
+from state_machines.json_schema.machine import Compilation, PropertyOrder
 from state_machines.json_schema.reader.dialects import SchemaOptions
 from state_machines.machine import StateMachine
 from state_machines.regex import compile_pattern

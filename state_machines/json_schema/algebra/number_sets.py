@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from state_machines.budgets import spend
-from state_machines.json_schema.algebra.intervals import LARGEST, Interval
+from state_machines.reader_languages.numbers.intervals import LARGEST, Interval
 
 INTERSECTION_STEPS = 6
 """Steps charged for the intersection of two intervals."""

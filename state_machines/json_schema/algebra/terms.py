@@ -22,12 +22,7 @@ class Term:
     __slots__ = ("__weakref__",)
 
 
-class _Constant(Term):
-    __slots__ = ()
-
-
-TRUE: Term = _Constant()
-FALSE: Term = _Constant()
+TRUE, FALSE = Term(), Term()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -37,11 +37,11 @@ from state_machines.json_schema.emptiness.unique_items import (
     check_distinct,
     count_scalars,
 )
-from state_machines.json_schema.grammar.numbers.number_text import number_language
-from state_machines.json_schema.grammar.numbers.same_double import every_spelling
+from state_machines.json_schema.grammar.number_text import number_language
 from state_machines.json_schema.grammar.value_syntax import JSON_SYNTAXES, ValueSyntax
 from state_machines.json_schema.reader.context import Context
 from state_machines.limits import LIMITS
+from state_machines.reader_languages.numbers.same_double import every_spelling
 
 _LISTED_VALUES = 64
 """Items of an array with ``uniqueItems`` up to which different values are listed."""

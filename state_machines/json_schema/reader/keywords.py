@@ -35,7 +35,7 @@ from state_machines.json_schema.reader.context import Context
 from state_machines.json_schema.reader.dialects import DIALECTS
 from state_machines.json_schema.reader.document import SchemaLocation
 from state_machines.json_schema.reader.unevaluated import unevaluated_items, unevaluated_properties
-from state_machines.reader_languages import READER_LANGUAGE
+from state_machines.reader_languages.table import READER_LANGUAGE
 
 KeywordReader = Callable[[Context, SchemaLocation, Any], ValueSet | Term]
 """Returns the values that a keyword alone admits, given its schema and its value.

@@ -8,7 +8,7 @@ from typing import Any
 from state_machines.budgets import step_budget
 from state_machines.json_schema.emptiness.closing import generated
 from state_machines.json_schema.emptiness.evaluation import is_empty
-from state_machines.json_schema.grammar.compilation import Compilation
+from state_machines.json_schema.machine import Compilation
 
 TEXTS: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 

@@ -1,7 +1,7 @@
 r"""The formats that ``format`` asserts, each as a language of code points.
 
 Here are dates, times and durations, regular expressions, and the table of all formats.
-:mod:`~state_machines.identifier_formats` has addresses, host names, URIs, UUIDs, JSON
+:mod:`~state_machines.reader_languages.identifiers` has addresses, host names, URIs, UUIDs, JSON
 Pointers and encodings. Requirements that are not regular are named here and there.
 
 RFC 3339:
@@ -33,21 +33,22 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TypeAlias
 
-from state_machines import identifier_formats as identifiers
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
 from state_machines.grammar.word_lists import literals, word_list
-from state_machines.identifier_formats import full_match
-from state_machines.reader_languages.temporal import DATE, YEAR
+from state_machines.reader_languages import identifiers
+from state_machines.reader_languages.encodings import base64
+from state_machines.reader_languages.identifiers import full_match
+from state_machines.reader_languages.temporal import DATE, HOUR_MINUTE, YEAR
 
 _MINUTES_PER_DAY = 24 * 60
 _SYMBOLS, _UTC = CodePointSet.of("0123456789:.+-"), CodePointSet.of("Zz")
 
 _FRACTION = r"(?:\.[0-9]+)?"
-_OFFSET = r"(?:[Zz]|[+\-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-_TIME = rf"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]{_FRACTION}{_OFFSET}"
+_OFFSET = rf"(?:[Zz]|[+\-]{HOUR_MINUTE})"
+_TIME = rf"{HOUR_MINUTE}:[0-5][0-9]{_FRACTION}{_OFFSET}"
 
 _DURATION_TIME = r"T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION_DATE = r"(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
@@ -223,8 +224,8 @@ STRING_FORMATS: Mapping[str, _Format] = {
     "json-pointer": identifiers.JSON_POINTER,
     "relative-json-pointer": identifiers.RELATIVE_JSON_POINTER,
     "regex": ecma_regex,
-    "base64": identifiers.BASE64,
-    "base64url": identifiers.BASE64_URL,
+    "base64": base64,
+    "base64url": partial(base64, alphabet="url"),
     "fraction": identifiers.FRACTION,
 }
 """The regular expression of each format by name, or a function that returns it or its language."""

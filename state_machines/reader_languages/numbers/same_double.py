@@ -16,21 +16,21 @@ from state_machines.grammar.node import EPSILON, Node, intern_node
 from state_machines.grammar.nodes import concatenation, symbols, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.word_lists import word_list
-from state_machines.json_schema.algebra.doubles import IntervalEnd, above, below, nearest
-from state_machines.json_schema.algebra.intervals import exact
-from state_machines.json_schema.grammar.numbers.decimal_grid import decimal_places
-from state_machines.json_schema.grammar.numbers.decimals import (
+from state_machines.reader_languages.numbers.decimal_grid import decimal_places
+from state_machines.reader_languages.numbers.decimals import (
     dense_magnitudes,
     numbers_between,
     pointed,
     rest_between,
 )
-from state_machines.json_schema.grammar.numbers.exponents import (
+from state_machines.reader_languages.numbers.doubles import IntervalEnd, above, below, nearest
+from state_machines.reader_languages.numbers.exponents import (
     MAX_NEGATIVE_EXPONENT,
     exponents,
     magnitude,
     mantissa_ends,
 )
+from state_machines.reader_languages.numbers.intervals import exact
 
 _DISTINCT = 10**15
 """Decimals of up to 15 digits are different doubles."""

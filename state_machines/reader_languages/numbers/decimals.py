@@ -18,24 +18,24 @@ from typing import NamedTuple
 from state_machines.grammar.node import EMPTY, Node, Transitions, collect_transitions, intern_node
 from state_machines.grammar.nodes import branch, concatenation, optional, repetition, symbols
 from state_machines.grammar.symbols import code_points
-from state_machines.json_schema.algebra.doubles import IntervalEnd
-from state_machines.json_schema.algebra.intervals import (
-    LARGEST,
-    MAX_INTEGER_DIGITS,
-    Interval,
-    least_common_multiple,
-)
-from state_machines.json_schema.grammar.numbers.bounded_digits import (
+from state_machines.reader_languages.numbers.bounded_digits import (
     DIGIT,
     DIGITS,
     bounded_digits,
     split_decimal,
 )
-from state_machines.json_schema.grammar.numbers.decimal_grid import (
+from state_machines.reader_languages.numbers.decimal_grid import (
     Grid,
     Multiples,
     decimal_places,
     grid_of,
+)
+from state_machines.reader_languages.numbers.doubles import IntervalEnd
+from state_machines.reader_languages.numbers.intervals import (
+    LARGEST,
+    MAX_INTEGER_DIGITS,
+    Interval,
+    least_common_multiple,
 )
 
 _DOT = code_points(ord("."))

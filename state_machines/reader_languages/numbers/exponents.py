@@ -8,10 +8,10 @@ from functools import lru_cache
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.json_schema.algebra.doubles import IntervalEnd
-from state_machines.json_schema.algebra.intervals import Interval
-from state_machines.json_schema.grammar.numbers.bounded_digits import decimal_digits
-from state_machines.json_schema.grammar.numbers.decimals import magnitudes
+from state_machines.reader_languages.numbers.bounded_digits import decimal_digits
+from state_machines.reader_languages.numbers.decimals import magnitudes
+from state_machines.reader_languages.numbers.doubles import IntervalEnd
+from state_machines.reader_languages.numbers.intervals import Interval
 
 MAX_EXPONENT = 307
 MAX_NEGATIVE_EXPONENT = 324

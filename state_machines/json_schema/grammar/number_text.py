@@ -10,7 +10,7 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
   :data:`MAX_EXPONENT`. If a schema has a bound of at least 1e308, the numbers from there to the
   largest double are included; otherwise the bound on the exponent keeps a number finite;
 * near a bound or an excluded number, only spellings that are on the right side of it after
-  rounding to a double (:mod:`~state_machines.json_schema.algebra.doubles`);
+  rounding to a double (:mod:`~state_machines.reader_languages.numbers.doubles`);
 * integers (``integer``, or a ``const`` without fraction) as digits, or digits and ``.0``; other
   multiples (``multipleOf``) as plain decimals. With ``plain_integers``, as digits only: typed
   languages read no ``.0`` into an integer. In draft 4 ``1.0`` is not an integer.
@@ -30,24 +30,24 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.word_lists import word_list
-from state_machines.json_schema.algebra.doubles import EXACT_LIMIT
-from state_machines.json_schema.algebra.intervals import Interval
 from state_machines.json_schema.algebra.number_sets import NumberSet
-from state_machines.json_schema.grammar.numbers.bounded_digits import ZEROS, decimal_digits
-from state_machines.json_schema.grammar.numbers.decimals import (
+from state_machines.limits import LIMITS
+from state_machines.reader_languages.numbers.bounded_digits import ZEROS, decimal_digits
+from state_machines.reader_languages.numbers.decimals import (
     FRACTION,
     dense_magnitudes,
     magnitudes,
 )
-from state_machines.json_schema.grammar.numbers.exponents import (
+from state_machines.reader_languages.numbers.doubles import EXACT_LIMIT
+from state_machines.reader_languages.numbers.exponents import (
     MAX_EXPONENT,
     MAX_NEGATIVE_EXPONENT,
     exponents,
     magnitude,
     mantissa_ends,
 )
-from state_machines.json_schema.grammar.numbers.same_double import every_spelling
-from state_machines.limits import LIMITS
+from state_machines.reader_languages.numbers.intervals import Interval
+from state_machines.reader_languages.numbers.same_double import every_spelling
 
 _MINUS = symbols(code_points("-"))
 _NON_ZERO = symbols(code_points("1", "9"))

@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from state_machines.budgets import spend
-from state_machines.json_schema.algebra.doubles import (
+from state_machines.reader_languages.numbers.doubles import (
     EXACT_LIMIT,
     IntervalEnd,
     double_at,

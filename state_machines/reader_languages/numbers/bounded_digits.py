@@ -20,7 +20,7 @@ from state_machines.grammar.node import (
 )
 from state_machines.grammar.nodes import concatenation, repetition, symbols
 from state_machines.grammar.symbols import code_points
-from state_machines.json_schema.grammar.numbers.decimal_grid import decimal_places
+from state_machines.reader_languages.numbers.decimal_grid import decimal_places
 
 DIGITS = [code_points(ord("0") + digit) for digit in range(10)]
 DIGIT = symbols(code_points(ord("0"), ord("9")))

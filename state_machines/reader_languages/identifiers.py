@@ -353,21 +353,22 @@ _EXPRESSION = rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}"
 _LITERAL = rf"[!#$&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~{_UCSCHAR}{_IPRIVATE}]"
 URI_TEMPLATE = rf"(?:{_LITERAL}|{_PERCENT_ENCODED}|{_EXPRESSION})*"
 
-UUID = rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+
+def uuid_groups(version: int | None = None) -> tuple[str, ...]:
+    """Return the groups of a UUID as regular expressions, with ``H`` for a hexadecimal digit."""
+    if version is None:
+        return ("H{8}", "H{4}", "H{4}", "H{4}", "H{12}")
+    return ("H{8}", "H{4}", f"{version}H{{3}}", "[89ABab]H{3}", "H{12}")
+
+
+UUID = "-".join(uuid_groups()).replace("H", _HEX)
 UUID_VERSIONS = {
-    f"uuid{version}": (
-        rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89ABab]{_HEX}{{3}}-{_HEX}{{12}}"
-    )
+    f"uuid{version}": "-".join(uuid_groups(version)).replace("H", _HEX)
     for version in (1, 3, 4, 5, 6, 7, 8)
 }
 
 JSON_POINTER = "(?:/(?:[^~/]|~[01])*)*"
 RELATIVE_JSON_POINTER = rf"(?:0|[1-9][0-9]*)(?:[+\-][1-9][0-9]*)?(?:#|{JSON_POINTER})"
-
-# The bits at the end that encode nothing are zero (RFC 4648, section 3.5).
-_ENDS_BASE64 = r"(?:{0}[AQgw]==|{0}{{2}}[AEIMQUYcgkosw048]=)?"
-BASE64 = r"(?:[A-Za-z0-9+/]{4})*" + _ENDS_BASE64.format("[A-Za-z0-9+/]")
-BASE64_URL = r"(?:[A-Za-z0-9\-_]{4})*" + _ENDS_BASE64.format(r"[A-Za-z0-9\-_]")
 
 _MAX_DIGITS = 4300
 """Digits that Python converts to an integer (``sys.int_info.default_max_str_digits``)."""
