@@ -35,6 +35,9 @@ class Limits:
     token_plan_steps: int = 4_000
     """Steps to plan a completion after one generated token: 20 ms."""
 
+    plan_reserve_steps: int = 40_000
+    """Further steps for all plans of one text, when it begins a part for the first time: 0.2 s."""
+
     token_advance_steps: int = 20_000
     """Steps to find the state after one generated token, before it is accepted."""
 

@@ -20,7 +20,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, concatenation
 from state_machines.grammar.remembered import Remembered
 from state_machines.grammar.symbols import byte_set
-from state_machines.json_schema.arrays.array_grammar import RemainingItems
+from state_machines.json_schema.grammar.array_grammar import RemainingItems
 from state_machines.limits import LIMITS
 from state_machines.vocabulary import Vocabulary
 

@@ -99,6 +99,25 @@ def test_folders_of_the_state_machines_have_no_import_cycle() -> None:
     TopologicalSorter(graph).prepare()
 
 
+def test_floors_of_json_schemas_import_downwards_only() -> None:
+    """Imports for types count as well."""
+    floors = ["algebra", "reader", "emptiness", "grammar"]
+    root = ROOT / "state_machines" / "json_schema"
+    assert sorted(
+        path.name for path in root.iterdir() if (path / "__init__.py").exists()
+    ) == sorted(floors)
+    for height, floor in enumerate(floors):
+        modules = {
+            node.module or ""
+            for path in (root / floor).rglob("*.py")
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.ImportFrom)
+        }
+        above = tuple(f"state_machines.json_schema.{name}" for name in floors[height + 1 :])
+        above = (*above, "state_machines.json_schema.machine", "state_machines.json_schema.plain")
+        assert [name for name in modules if name.startswith(above)] == []
+
+
 PICTURE = next((ROOT / "docs" / "images").glob("*.png"))
 # Statements that one process executes one after another, and packages that it lacks after each.
 IMPORTS: dict[str, list[tuple[str, set[str]]]] = {

@@ -25,7 +25,7 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.errors import CompositionError
-from state_machines.json_schema.compiler import PropertyOrder
+from state_machines.json_schema.machine import PropertyOrder
 from state_machines.root import RootStateMachine, Series, Text
 from state_machines.tool_calls import format_named
 from state_machines.tool_calls.call import ToolSignature

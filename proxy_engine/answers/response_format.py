@@ -37,8 +37,8 @@ import jsonschema
 
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine
 from state_machines.errors import has_surrogate
-from state_machines.json_schema.keywords import KEYWORD_NAMES
 from state_machines.json_schema.machine import AdditionalProperties
+from state_machines.json_schema.reader.keywords import KEYWORD_NAMES
 from state_machines.quotes import SUBSTRING_OF
 from state_machines.root import (
     Part,

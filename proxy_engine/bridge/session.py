@@ -27,9 +27,9 @@ from state_machines.errors import ProxyError
 from ..conversation.messages import RawPrompt
 from ..errors import EngineClosedError
 from ..options.fields import given_options
-from ..requests.worker import on_own_thread
 from ..results.events import Finished, TokenGenerated
 from ..runtime import process_runtime
+from ..runtime.worker import on_own_thread
 from .commands import (
     COMMANDS,
     CancelCommand,

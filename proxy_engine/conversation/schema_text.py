@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
-from state_machines.reader_languages import without_reader_languages
+from state_machines.reader_languages.table import without_reader_languages
 
 SchemaInPrompt: TypeAlias = Literal["auto", "off", "outline", "json_schema"]
 

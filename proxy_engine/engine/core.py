@@ -29,13 +29,14 @@ from ..options.generation import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..requests.continuous_batch import ContinuousBatch
 from ..requests.preparation import Preparation
+from ..requests.prompt_encoding import PromptEncoder
 from ..requests.request import Request
 from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
 from ..requests.sequence_factory import SequenceFactory
-from ..requests.worker import Worker
 from ..runtime.device_memory import leave_unwired, model_bytes, wired_memory
 from ..runtime.process_runtime import OnProgress
+from ..runtime.worker import Worker
 from .arguments import (
     EngineOptions,
     ModelSource,
@@ -123,17 +124,11 @@ class EngineCore:
         )
         compile_queue = CompileQueue()
         self.preparation = Preparation(
-            worker.guard,
-            loaded,
-            self.vocabulary,
+            PromptEncoder(loaded, self.vocabulary, lock, self.caches, self.media),
             options.options or GenerationOptions(),
             options.tool_format,
-            lock,
-            self.caches,
             compile_queue,
             options.max_compile_seconds,
-            options.batch_size,
-            self.media,
         )
         self.threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         self.batch = ContinuousBatch(

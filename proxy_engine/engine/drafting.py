@@ -25,7 +25,7 @@ from ..models.draft_models import load_draft_model
 from ..models.loading import LoadedModel, share_model
 from ..prompt_cache.options import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
-from ..requests.worker import Worker
+from ..runtime.worker import Worker
 from .arguments import EngineOptions, ModelSource
 
 _DRAFT_CACHE_SHARE = 4

@@ -20,9 +20,9 @@ from ..media.options import MediaOptions
 from ..models.load_options import LoadArguments
 from ..options.generation import GenerationOptions
 from ..prompt_cache.options import CacheOptions
-from ..requests.worker import Worker, on_own_thread
 from ..results.events import Event, PromptProgress
 from ..runtime.process_runtime import OnProgress, to_stderr
+from ..runtime.worker import Worker, on_own_thread
 from .applications import Applications
 from .arguments import EngineOptions, RequestArguments, with_option_signatures
 from .batch_engine import BatchEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from state_machines import Matcher, Vocabulary
 from state_machines.budgets import step_budget
@@ -68,6 +68,7 @@ class Constraint:
         written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
         cut: Where a limit first changed the output; ``None``: it has not.
+        is_limited: Whether a limit has changed the output, rather than the end of a repetition.
     """
 
     def __init__(
@@ -86,24 +87,23 @@ class Constraint:
         self.written = 0
         self.forced_text = b""
         self.cut: Cut | None = None
+        self.is_limited = False
         # The text that a limit refused, as far as other tokens have not spelled it, with what the
         # grammar forces behind it; and the cut before.
         self._refused = b""
         self._earlier: Cut | None = None
         self._part = part
-        self._set(restrictions)
-
-    def _set(self, restrictions: Sequence[Restriction]) -> None:
         self.restrictions = restrictions
-        self._ending = [each for each in restrictions if type(each).end is not Restriction.end]
         self.grammar: GuardedGrammar | None = None
         self.script: Script | None = None
-        self._bounds: Sequence[Restriction] = ()
+        # The places of these two, and whether a restriction may end the text.
+        self._grammar_at, self._script_at, self._may_end = 0, 0, False
         for number, restriction in enumerate(restrictions):
             if isinstance(restriction, GuardedGrammar):
-                self.grammar, self._bounds = restriction, restrictions[:number]
+                self.grammar, self._grammar_at = restriction, number
             elif isinstance(restriction, Script):
-                self.script = restriction
+                self.script, self._script_at = restriction, number
+            self._may_end = self._may_end or type(restriction).end is not Restriction.end
         self.has_grammar = self.grammar is not None
         self.matcher: Matcher | None = None if self.grammar is None else self.grammar.matcher
 
@@ -112,7 +112,12 @@ class Constraint:
         # A fraction of the time of `copy.copy`: drafts copy a constraint for each token.
         twin = Constraint.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin._set([restriction.copy(self) for restriction in self.restrictions])
+        twin.restrictions = [restriction.copy(self) for restriction in self.restrictions]
+        if self.grammar is not None:
+            twin.grammar = cast(GuardedGrammar, twin.restrictions[self._grammar_at])
+            twin.matcher = twin.grammar.matcher
+        if self.script is not None:
+            twin.script = cast(Script, twin.restrictions[self._script_at])
         return twin
 
     @property
@@ -139,11 +144,6 @@ class Constraint:
         return self.script is not None and self.script.expects_text(self)
 
     @property
-    def is_limited(self) -> bool:
-        """Whether a limit has changed the output."""
-        return self.cut is not None and self.cut.reason != "repetition"
-
-    @property
     def is_scripted(self) -> bool:
         """Whether a restriction leaves one token that may come next."""
         return any(restriction.is_decided for restriction in self.restrictions)
@@ -167,8 +167,9 @@ class Constraint:
 
     def begin_token(self) -> None:
         """Bound the tokens left, before :meth:`accepts`; :meth:`mask` does it, too."""
-        for restriction in self._bounds:
-            restriction.mask(self, None, self.generated)
+        if self._grammar_at:
+            for restriction in self.restrictions[: self._grammar_at]:
+                restriction.mask(self, None, self.generated)
 
     def mask(self, *, unread: int = 0) -> Mask | None:
         """Return the mask of the next token, bool, shape (vocabulary,); ``None``: all are allowed.
@@ -236,8 +237,8 @@ class Constraint:
         limit: Limit | None = None
         if self.generated >= self.max_tokens:
             limit = "max_tokens"
-        elif self._ending:
-            limit = next(filter(None, (each.end(self) for each in self._ending)), None)
+        elif self._may_end:
+            limit = next(filter(None, (each.end(self) for each in self.restrictions)), None)
         if limit is None:
             return None
         if not (self.is_limited or (matcher is not None and must_end(matcher.state))):
@@ -287,6 +288,7 @@ class Constraint:
             refused: The text that follows without it, if it is known.
         """
         self.cut = Cut(self.written, refused, reason)
+        self.is_limited = reason != "repetition"
 
     def refuse(self, token_id: int) -> None:
         """Leave out refused tokens until one is taken, since the text cannot end in time after one.
@@ -328,4 +330,4 @@ class Constraint:
             and self.cut is not None
             and self.written >= self.cut.offset + len(self.cut.refused)
         ):
-            self.cut, self._refused = self._earlier, b""
+            self.cut, self._refused, self.is_limited = self._earlier, b"", False

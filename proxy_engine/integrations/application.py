@@ -20,8 +20,8 @@ from urllib.parse import unquote
 from ..engine.inference_engine import InferenceEngine
 from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
-from ..requests.worker import ProcessGuard
 from ..runtime.extras import requires_extra
+from ..runtime.worker import check_process
 
 with requires_extra("openai", purpose="OpenAI's interface in the same process"):
     from starlette.types import ASGIApp, Scope
@@ -165,7 +165,6 @@ class Application:
     """
 
     def __init__(self, engine: InferenceEngine) -> None:
-        self._guard = ProcessGuard()
         self._app: ASGIApp = create_app(_settings(engine), host=EngineHost(engine))
 
     def send(self, call: HttpRequest) -> tuple[Message, Body]:
@@ -177,7 +176,7 @@ class Application:
         Raises:
             EngineForkedError: The process was forked.
         """
-        self._guard.check()
+        check_process()
         messages: SimpleQueue[Message | None] = SimpleQueue()
         running = _run(self._app, call, messages.put)
         request = asyncio.run_coroutine_threadsafe(running, _loop_of_threads())
@@ -191,7 +190,7 @@ class Application:
 
     async def asend(self, call: HttpRequest) -> tuple[Message, AsyncBody]:
         """:meth:`send` for event loops. Cancelling the task cancels the request."""
-        self._guard.check()
+        check_process()
         messages: asyncio.Queue[Message | None] = asyncio.Queue()
         request = asyncio.create_task(_run(self._app, call, messages.put_nowait))
         body = AsyncBody(messages, request)

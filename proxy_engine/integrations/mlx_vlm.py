@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from state_machines import Vocabulary
-from state_machines.processors.arguments import EndTokens, vocabulary_of
+from state_machines.processors.arguments import EndTokens
 
-from .mlx_processors import LogitsProcessor, make_processor
+from . import mlx_lm
+from .mlx_lm import LogitsProcessor
 
 __all__ = ["LogitsProcessor", "logits_processor"]
 
@@ -46,4 +47,6 @@ def logits_processor(
     if end_token_ids is None and not isinstance(tokenizer, Vocabulary):
         criteria = getattr(tokenizer, "stopping_criteria", None)
         end_token_ids = getattr(criteria, "eos_token_ids", None)
-    return make_processor(output, vocabulary_of(tokenizer, end_token_ids), max_tokens)
+    return mlx_lm.logits_processor(
+        output, tokenizer, max_tokens=max_tokens, end_token_ids=end_token_ids
+    )

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 from ..errors import EngineClosedError
 from ..runtime.device_memory import wired_memory
+from ..runtime.worker import Worker
 from .continuous_batch import ContinuousBatch
 from .request import Emit, Finish, Job, Request, ignore
-from .worker import Worker
 
 _MAX_ADMISSION_SECONDS = 0.02
 """How long generating sequences wait while prompts are admitted that share a prefill pass, and how

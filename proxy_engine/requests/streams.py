@@ -16,9 +16,9 @@ from ..conversation.messages import Prompt
 from ..errors import EngineClosedError
 from ..results.events import Event, Finished
 from ..results.streams import BatchItem, BatchRequest
+from ..runtime.worker import check_process, on_own_thread
 from .request import Finish
 from .retries import Attempts
-from .worker import ProcessGuard, on_own_thread
 
 REQUESTS_AHEAD = 4
 """Requests that a batch reads ahead, for each that runs: prepared ones are always waiting."""
@@ -32,7 +32,6 @@ def events_of(attempts: Attempts) -> Generator[Any]:
 
     The request is cancelled when the generator ends.
     """
-    guard = ProcessGuard()
     events: SimpleQueue[Event | None] = SimpleQueue()
     try:
         while True:
@@ -40,7 +39,7 @@ def events_of(attempts: Attempts) -> Generator[Any]:
             future.add_done_callback(lambda _: events.put(None))
             while (event := events.get()) is not None:
                 yield event
-                guard.check()
+                check_process()
             result = attempts.finish(future.result())
             while not events.empty():
                 yield events.get()
@@ -59,7 +58,6 @@ async def aevents_of(attempts: Attempts, threads: Executor) -> AsyncGenerator[An
         attempts: The request. Queueing it does not block, since it is compiled before.
         threads: Finish the answer: the caller's validators may take any time.
     """
-    guard = ProcessGuard()
     loop = asyncio.get_running_loop()
     events = _Mailbox(loop)
     try:
@@ -68,7 +66,7 @@ async def aevents_of(attempts: Attempts, threads: Executor) -> AsyncGenerator[An
             future.add_done_callback(lambda _: events.put(None))
             while (event := await events.get()) is not None:
                 yield event
-                guard.check()
+                check_process()
             result = await loop.run_in_executor(threads, attempts.finish, future.result())
             while not events.is_empty():
                 yield await events.get()
@@ -158,11 +156,10 @@ class RunningBatch:
 
     def items(self) -> Generator[BatchItem[Any]]:
         """Yield the outcomes. Closing the generator cancels the requests."""
-        guard = ProcessGuard()
         following = 0
         try:
             while True:
-                guard.check()
+                check_process()
                 with self._announced():
                     while self._has_room() and (numbered := next(self._requests, None)) is not None:
                         self._read(*numbered)

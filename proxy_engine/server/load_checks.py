@@ -25,8 +25,8 @@ from ..models.draft_models import check_draft_loadable
 from ..models.load_options import LoadOptions
 from ..models.loading import check_loadable
 from ..prompt_cache.options import CacheOptions
-from ..requests.worker import Worker
 from ..runtime import process_runtime
+from ..runtime.worker import Worker
 from .errors import ApiError, api_error
 from .models import KnownModel
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..checks import short_repr
 from ..engine.inference_engine import InferenceEngine
-from ..requests.worker import on_own_thread
+from ..runtime.worker import on_own_thread
 from .admission import CheckModel, Host, Lease, check_suitable
 from .errors import ApiError, shutting_down
 from .load_checks import LoadChecks, MemoryGate, for_client, release_unused, used_bytes

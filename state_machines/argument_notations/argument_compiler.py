@@ -30,18 +30,27 @@ from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.arrays.unique_items import Cardinality
-from state_machines.json_schema.assertions import VALUES_BY_TYPE
-from state_machines.json_schema.compiler import Compilation, Translator
-from state_machines.json_schema.numbers.doubles import EXACT_LIMIT
-from state_machines.json_schema.numbers.intervals import Interval
-from state_machines.json_schema.numbers.number_sets import NumberSet
-from state_machines.json_schema.objects.names import listed_names
-from state_machines.json_schema.objects.object_shape import NameRule, ObjectShape
-from state_machines.json_schema.terms import FALSE, Evaluated, Term
-from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet, constant, disjoin
-from state_machines.json_schema.value_syntax import MemberSyntax, ValueSyntax
+from state_machines.json_schema.algebra.array_shape import ArrayShape
+from state_machines.json_schema.algebra.names import listed_names
+from state_machines.json_schema.algebra.number_sets import NumberSet
+from state_machines.json_schema.algebra.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.algebra.terms import FALSE, Evaluated, Term
+from state_machines.json_schema.algebra.value_sets import (
+    ANY_TEXT,
+    ANY_VALUE,
+    ValueSet,
+    constant,
+    disjoin,
+)
+from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.emptiness.evaluation import is_empty, shape_is_inhabited
+from state_machines.json_schema.emptiness.unique_items import Cardinality
+from state_machines.json_schema.grammar.object_grammar import ObjectPlan
+from state_machines.json_schema.grammar.value_syntax import MemberSyntax, ValueSyntax
+from state_machines.json_schema.machine import Compilation
+from state_machines.json_schema.reader.assertions import VALUES_BY_TYPE
+from state_machines.reader_languages.numbers.doubles import EXACT_LIMIT
+from state_machines.reader_languages.numbers.intervals import Interval
 
 NO_ALIASES = PropertyNames()
 
@@ -58,7 +67,8 @@ class ArgumentCompiler:
             that cannot have a value is left out.
         parser_schema: The schema, for parsers that get the type of each property from it.
         compilation: The compilation of the schema, with its tables and budgets.
-        evaluator: Evaluates terms to values.
+        context: The context of the compilation.
+        terms: Builds the terms of the compilation.
         translator: Translates terms to nodes.
         names: The properties that are written under other names.
         left_out: Why optional properties are left out, an error for each.
@@ -82,11 +92,12 @@ class ArgumentCompiler:
         self.compilation = compilation = Compilation(schema, options)
         written = names.write_schema(schema)
         self.parser_schema: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
-        self.evaluator = evaluator = compilation.evaluator
+        self.context = context = compilation.context
+        self.terms = context.terms
         self.translator = compilation.translator(syntax, options.property_order)
         texts = {}
         if options.input is not None:
-            texts[INPUT] = evaluator.evaluated(ValueSet(strings=options.input))
+            texts[INPUT] = self.terms.evaluated(ValueSet(strings=options.input))
         self.term = self._objects_in(compilation.term, ObjectShape(properties=texts))
         with compilation.bounded(self.term):
             compilation.check(self.term, "no JSON object satisfies the schema")
@@ -95,20 +106,20 @@ class ArgumentCompiler:
             self.property_values: dict[str, list[ValueSet]] = {}
             for name in listed:
                 terms = self._property_terms(name)
-                found = [evaluator.values(t) for t in terms if not evaluator.is_empty(t)]
+                found = [generated(context, t) for t in terms if not is_empty(context, t)]
                 if found:
                     self.property_values[name] = found
 
     def _objects_in(self, term: Term, shape: ObjectShape) -> Term:
         """Return the values of a term that are objects of a shape."""
-        return self.evaluator.all_of((term, self.evaluator.evaluated(ValueSet(objects=(shape,)))))
+        return self.terms.all_of((term, self.terms.evaluated(ValueSet(objects=(shape,)))))
 
     def _inhabited_shapes(self, term: Term) -> list[ObjectShape]:
-        shapes = self.evaluator.values(term).objects
-        return [shape for shape in shapes if self.evaluator.shape_is_inhabited(shape)]
+        shapes = generated(self.context, term).objects
+        return [shape for shape in shapes if shape_is_inhabited(self.context, shape)]
 
     def _property_terms(self, name: str) -> list[Term]:
-        return list(dict.fromkeys(shape.value_of(name, self.evaluator) for shape in self._shapes))
+        return list(dict.fromkeys(shape.value_of(name, self.terms) for shape in self._shapes))
 
     def admits_only_strings(self, name: str, *, or_null: bool = False) -> bool:
         """Return whether all values of a listed property are strings, or ``null`` if allowed."""
@@ -117,8 +128,8 @@ class ArgumentCompiler:
                 not values.booleans
                 and values.numbers.is_empty
                 and (or_null or not values.null)
-                and not any(map(self.evaluator.shape_is_inhabited, values.arrays))
-                and not any(map(self.evaluator.shape_is_inhabited, values.objects))
+                and not any(shape_is_inhabited(self.context, each) for each in values.arrays)
+                and not any(shape_is_inhabited(self.context, each) for each in values.objects)
                 for values in self.property_values[name]
             )
 
@@ -148,7 +159,7 @@ class ArgumentCompiler:
                 terms = self._property_terms(name)
                 if all(self._is_empty(each, writable) for each in terms):
                     self.left_out.append(self._refusal(name, writable, notation))
-            if self.left_out and self.evaluator.is_empty(term):
+            if self.left_out and is_empty(self.context, term):
                 raise self._required_refusal(listed)
             self.compilation.check(term, f"no arguments of the schema can be written as {notation}")
         return term
@@ -158,7 +169,7 @@ class ArgumentCompiler:
         return union((names, word_language(self.names.aliases))) if self.names else names
 
     def _is_empty(self, *terms: Term) -> bool:
-        return self.evaluator.is_empty(self.evaluator.all_of(terms))
+        return is_empty(self.context, self.terms.all_of(terms))
 
     def _refusal(self, name: str, writable: Term, notation: str) -> UnsupportedSchemaError:
         """Return the error of a property without a name or a value that can be written."""
@@ -179,7 +190,7 @@ class ArgumentCompiler:
         for error, (name, term) in product(self.left_out, listed.items()):
             if error.pointer == property_pointer(self._schema, name):
                 without = ObjectShape(properties={name: term})
-                if self.evaluator.is_empty(self._objects_in(self.term, without)):
+                if is_empty(self.context, self._objects_in(self.term, without)):
                     return error
         return self.left_out[0]
 
@@ -247,19 +258,18 @@ class ArgumentCompiler:
     def count(self, term: Term, limit: int) -> int:
         """Return a lower bound on the number of values of a term, up to a limit."""
         with self.compilation.bounded(term):
-            return Cardinality(self.evaluator).count(term, limit)
+            return Cardinality(self.context).count(term, limit)
 
     def for_value(self, arguments: Mapping[str, Any]) -> tuple[Self, Term]:
         """Return a compiler that writes one object in every spelling and order, and its term.
 
-        Its evaluator is empty, because the number of objects that may be written is unbounded.
+        Its terms are new, because the number of objects that may be written is unbounded.
         """
         twin = copy(self)
-        twin.evaluator = evaluator = self.evaluator.empty_copy()
-        twin.translator = Translator(
-            evaluator, self.translator.syntax, any_order=True, any_spelling=True
-        )
-        return twin, evaluator.evaluated(constant(arguments, evaluator))
+        twin.translator = self.translator.of_constants()
+        twin.context = twin.translator.context
+        twin.terms = twin.context.terms
+        return twin, twin.terms.evaluated(constant(arguments, twin.terms))
 
     def object_node(
         self, term: Term, members: MemberSyntax, value_node: Callable[[Term, str | None], Node]
@@ -274,7 +284,10 @@ class ArgumentCompiler:
         """
         with self.compilation.bounded(term):
             shapes = self._inhabited_shapes(term)
-            return union(self.translator.object(shape, members, value_node) for shape in shapes)
+            return union(
+                ObjectPlan(shape, self.translator, members, 0, value_node).node()
+                for shape in shapes
+            )
 
     def values_by_kind(
         self,
@@ -294,10 +307,10 @@ class ArgumentCompiler:
         nodes = []
         for text in dict.fromkeys(kinds.values()):
             types = [each for each, before in kinds.items() if before == text]
-            of_types = self.evaluator.evaluated(disjoin(VALUES_BY_TYPE[each] for each in types))
-            some = self.evaluator.all_of((term, of_types))
+            of_types = self.terms.evaluated(disjoin(VALUES_BY_TYPE[each] for each in types))
+            some = self.terms.all_of((term, of_types))
             if types == ["string"]:
-                node = encoded(self.evaluator.values(some).strings, RAW)
+                node = encoded(generated(self.context, some).strings, RAW)
             else:
                 node = others(some)
             if node is not EMPTY:

@@ -30,7 +30,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal
 from state_machines.grammar.tokens import SPECIAL_MARK, Spell
-from state_machines.json_schema.value_syntax import (
+from state_machines.json_schema.grammar.value_syntax import (
     WHITESPACE_LAYOUTS,
     ItemSyntax,
     ValueSyntax,

@@ -29,9 +29,9 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
-from state_machines.json_schema.value_syntax import WHITESPACE_LAYOUTS, ValueSyntax
+from state_machines.json_schema.algebra.terms import Term
+from state_machines.json_schema.algebra.value_sets import ANY_VALUE, ValueSet
+from state_machines.json_schema.grammar.value_syntax import WHITESPACE_LAYOUTS, ValueSyntax
 from state_machines.regex import compile_pattern
 
 
@@ -100,7 +100,7 @@ class MarkedNotation(Notation):
         values: Term = values_of(texts, union((names, word_language(aliases.aliases))))
         if not self.nests:
             scalars = ValueSet(True, ANY_VALUE.booleans, ANY_VALUE.numbers, texts)
-            values = compiler.evaluator.evaluated(scalars)
+            values = compiler.terms.evaluated(scalars)
         return compiler.compiled_values(
             values, names, notation, lambda text: read_json_object(self.as_json(text, aliases))
         )

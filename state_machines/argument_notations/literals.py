@@ -35,9 +35,9 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import word_language
-from state_machines.json_schema.numbers.number_sets import NumberSet
-from state_machines.json_schema.value_sets import ANY_VALUE
-from state_machines.json_schema.value_syntax import (
+from state_machines.json_schema.algebra.number_sets import NumberSet
+from state_machines.json_schema.algebra.value_sets import ANY_VALUE
+from state_machines.json_schema.grammar.value_syntax import (
     JSON_SYNTAXES,
     QUOTATION_MARK,
     WHITESPACE_LAYOUTS,

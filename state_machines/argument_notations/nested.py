@@ -32,12 +32,14 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.arrays.array_shape import ArrayShape
-from state_machines.json_schema.objects.names import listed_names
-from state_machines.json_schema.objects.object_shape import NO_OTHER_NAMES, ObjectShape
-from state_machines.json_schema.terms import FALSE, Evaluated, Term
-from state_machines.json_schema.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
-from state_machines.json_schema.value_syntax import (
+from state_machines.json_schema.algebra.array_shape import ArrayShape
+from state_machines.json_schema.algebra.names import listed_names
+from state_machines.json_schema.algebra.object_shape import NO_OTHER_NAMES, ObjectShape
+from state_machines.json_schema.algebra.terms import FALSE, Evaluated, Term
+from state_machines.json_schema.algebra.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
+from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.emptiness.evaluation import is_empty
+from state_machines.json_schema.grammar.value_syntax import (
     WHITESPACE_LAYOUTS,
     ItemSyntax,
     ValueSyntax,
@@ -187,13 +189,13 @@ class _NestedCompiler(ArgumentCompiler):
         """Return the arguments that can be written."""
         with self.compilation.bounded(self.term):
             term = self._writable(self.term, self.term, ())
-            values = self.evaluator.values(term)
+            values = generated(self.context, term)
             for name in self.property_values:
-                terms = [shape.value_of(name, self.evaluator) for shape in values.objects]
-                if all(map(self.evaluator.is_empty, terms)):
+                terms = [shape.value_of(name, self.terms) for shape in values.objects]
+                if all(is_empty(self.context, each) for each in terms):
                     self._refuse((name,), values)
             self.left_out += self._refused.values()
-            if self.left_out and self.evaluator.is_empty(term):
+            if self.left_out and is_empty(self.context, term):
                 raise self._cause(values)
             self.compilation.check(term, f"no arguments of the schema fit {self._title}")
             return term
@@ -238,7 +240,7 @@ class _NestedCompiler(ArgumentCompiler):
         if known is not None:
             return known
         found = self._written[term, read_as] = Evaluated(ANY_VALUE)
-        values, readings = self.evaluator.values(term), self.evaluator.values(read_as)
+        values, readings = generated(self.context, term), generated(self.context, read_as)
         # Terms of recursive schemas contain themselves.
         object.__setattr__(found, "values", self._writable_values(values, readings, path))
         return found
@@ -278,7 +280,7 @@ class _NestedCompiler(ArgumentCompiler):
     def _array(
         self, shape: ArrayShape, readings: ValueSet, least: int, path: tuple[str, ...]
     ) -> ArrayShape:
-        table = self.evaluator
+        table = self.terms
 
         def item(index: int) -> Evaluated:
             read_as = table.any_of(each.item(index) for each in readings.arrays)
@@ -296,7 +298,7 @@ class _NestedCompiler(ArgumentCompiler):
     def _object(
         self, shape: ObjectShape, readings: ValueSet, least: int, path: tuple[str, ...]
     ) -> ObjectShape:
-        table, names = self.evaluator, listed_names(shape)
+        table, names = self.terms, listed_names(shape)
 
         def value(name: str) -> Evaluated:
             read_as = table.any_of(each.value_of(name, table) for each in readings.objects)
@@ -315,12 +317,12 @@ class _NestedCompiler(ArgumentCompiler):
         if end != len(text):
             raise ValueError(f"no element: {text[end : end + 40]!r}")
         with self.compilation.bounded(self.term):
-            return self._read_object(members, self.evaluator.values(self.term))
+            return self._read_object(members, generated(self.context, self.term))
 
     def _read_object(
         self, members: Iterable[tuple[str, Element]], values: ValueSet
     ) -> dict[str, Any]:
-        table, found = self.evaluator, {}
+        table, found = self.terms, {}
         for written, element in members:
             name = self.names.read(written)
             if name in found:
@@ -330,14 +332,14 @@ class _NestedCompiler(ArgumentCompiler):
         return found
 
     def _read_value(self, element: Element, term: Term) -> Any:
-        values = self.evaluator.values(term)
+        values = generated(self.context, term)
         if isinstance(element, str):
             return element if is_untyped(values) else _read_text(element, values)
         items = all(name == self._notation.item for name, _ in element)
         if values.arrays and (items or not values.objects):
             if not items:
                 raise ValueError("an array has an element that is no item")
-            table = self.evaluator
+            table = self.terms
             terms = (
                 table.any_of(shape.item(index) for shape in values.arrays)
                 for index in range(len(element))

@@ -21,9 +21,9 @@ from state_machines.errors import (
 )
 from state_machines.grammar.node import Node
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.compiler import PropertyOrder
-from state_machines.json_schema.dialects import SchemaOptions
-from state_machines.json_schema.value_syntax import Whitespace
+from state_machines.json_schema.grammar.value_syntax import Whitespace
+from state_machines.json_schema.machine import PropertyOrder
+from state_machines.json_schema.reader.dialects import SchemaOptions
 
 Schema = Mapping[str, Any] | bool
 

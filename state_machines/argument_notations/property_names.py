@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from state_machines.json_schema.schema_copy import pointer_token
+from state_machines.json_schema.reader.schema_copy import pointer_token
 
 _OTHER = re.compile(r"[^A-Za-z0-9_]")
 

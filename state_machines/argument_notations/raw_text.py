@@ -41,7 +41,7 @@ from state_machines.grammar.text_languages import (
     word_language,
 )
 from state_machines.grammar.until import text_without
-from state_machines.json_schema.value_syntax import MemberSyntax, WhitespaceLayout
+from state_machines.json_schema.grammar.value_syntax import MemberSyntax, WhitespaceLayout
 from state_machines.limits import LIMITS
 from state_machines.regex import compile_pattern
 

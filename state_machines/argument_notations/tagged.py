@@ -47,10 +47,11 @@ from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import contains_word
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.numbers.number_sets import NumberSet
-from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_sets import ANY_VALUE, ValueSet
-from state_machines.json_schema.value_syntax import (
+from state_machines.json_schema.algebra.number_sets import NumberSet
+from state_machines.json_schema.algebra.terms import Term
+from state_machines.json_schema.algebra.value_sets import ANY_VALUE, ValueSet
+from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.grammar.value_syntax import (
     JSON_SYNTAXES,
     WHITESPACE_LAYOUTS,
     ValueSyntax,
@@ -257,7 +258,7 @@ class _TaggedCompiler(ArgumentCompiler):
 
     def arguments(self) -> CompiledArguments:
         """Return the arguments of the schema."""
-        notation, table = self._notation, self.evaluator
+        notation, table = self._notation, self.terms
         texts = texts_without(self._avoid)
         values = values_of(texts, texts)
         raw, nullable = (
@@ -320,7 +321,7 @@ class _TaggedCompiler(ArgumentCompiler):
                 limits = replace(limits, numbers=numbers)
         if limits is ANY_VALUE:
             return term
-        return self.evaluator.all_of((term, self.evaluator.evaluated(limits)))
+        return self.terms.all_of((term, self.terms.evaluated(limits)))
 
     def _member_syntax(self) -> PlainMembers:
         notation = self._notation
@@ -340,7 +341,7 @@ class _TaggedCompiler(ArgumentCompiler):
 
     def _value_node(self, term: Term, name: str | None) -> Node:
         notation = self._notation
-        values = self.evaluator.values(term)
+        values = generated(self.context, term)
         if notation.kinds:
             return self.values_by_kind(
                 term,

@@ -65,7 +65,8 @@ class Guard:
     :meth:`accepts`. With ``exact=True`` the mask is always restricted.
 
     The first plan may take ``LIMITS.plan_steps`` steps, a plan during generation
-    ``LIMITS.token_plan_steps``.
+    ``LIMITS.token_plan_steps``. The first plan through a part, such as the arguments of a tool, can
+    take more: all plans of a text share a reserve of ``LIMITS.plan_reserve_steps``.
 
     Args:
         matcher: The matcher of the text. Only the guard may advance it.
@@ -90,6 +91,8 @@ class Guard:
         self.left = max_tokens
         """Tokens that may be used: ``total``, or fewer after :meth:`limit`."""
         self._completion = completion or matcher.completion
+        # Steps that are left; a list, since copies share the reserve.
+        self._reserve = [LIMITS.plan_reserve_steps]
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)
         self._checked: tuple[int, Node, _After | None] | None = None
@@ -311,8 +314,8 @@ class Guard:
             if left > 0:
                 state = matcher.state_after(token_id, steps=LIMITS.token_advance_steps)
             if state is not None:
-                found = self._completion.plan(state, steps=LIMITS.token_plan_steps)
-        except (GrammarBudgetError, TokenRejectedError, UnwritableTextError):
+                found = self._planned(state)
+        except (GrammarBudgetError, TokenRejectedError):
             # No state: the token is refused. No plan: it is, unless it is the first of the plan.
             pass
         if state is None:
@@ -326,8 +329,19 @@ class Guard:
         return None if found is None else (state, found)
 
     def _planned(self, state: Node) -> Plan | None:
-        """Return a plan for a state; ``None`` if the search exceeds the budget of a token."""
+        """Return a plan for a state; ``None`` if the search exceeds the budget and the reserve."""
         try:
             return self._completion.plan(state, steps=LIMITS.token_plan_steps)
+        except UnwritableTextError:
+            return None
+        except GrammarBudgetError:
+            left = self._reserve[0]
+        # The search continues with the results so far, which are cached.
+        budget = step_budget(left)
+        try:
+            with budget:
+                return self._completion.plan(state, steps=left)
         except (GrammarBudgetError, UnwritableTextError):
             return None
+        finally:
+            self._reserve[0] = max(0, left - budget.steps_taken)

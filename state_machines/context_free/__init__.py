@@ -5,7 +5,6 @@ and :mod:`~state_machines.context_free.lark` (text to :class:`~state_machines.sy
 or to a grammar over lexemes), :mod:`~state_machines.context_free.analysis` (properties of rules),
 :mod:`~state_machines.context_free.compiler` (rules to nodes),
 :mod:`~state_machines.context_free.recursion` (nodes of recursive rules),
-:mod:`~state_machines.context_free.lexical` (rules over terminals),
 :mod:`~state_machines.context_free.captures`, :mod:`~state_machines.context_free.machine`.
 """
 

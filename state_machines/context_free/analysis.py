@@ -141,10 +141,10 @@ class Analysis:
                 yield from self.left_corners(body)
 
     def followers(self) -> dict[int, int]:
-        """Return the terminals that may follow each terminal in a shortest rest of a text.
+        """Return the terminals that can come next in a shortest completion, by terminal, as sets.
 
-        Wherever the terminal stands, the text ends there, or a shortest rest of it begins with a
-        member of the set; more may be included. Such a rest has no optional part.
+        A set may contain too many, never too few. Of ``start: A B? C``, ``C`` follows ``A``: a
+        shortest completion has no optional part.
         """
         edges = dict.fromkeys(self.rules, (0, 0))
         behind: dict[int, int] = {}

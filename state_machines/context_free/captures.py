@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
-from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage
+from state_machines.context_free.compiler import LexicalGrammar
 from state_machines.errors import InvalidArgumentError
 from state_machines.grammar.lexer import LexerState, lexer_state, terminals_in
+from state_machines.grammar.lexicon import TerminalLanguage
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import literal, repetition, symbols, union
 from state_machines.grammar.symbols import byte_range
@@ -145,7 +146,7 @@ def _without_ending(terminal: TerminalLanguage, written: bytes) -> bytes:
 
 
 class _Parser:
-    """One run of the parser over a text."""
+    """Earley's parser, in a run over a text."""
 
     def __init__(self, grammar: LexicalGrammar, start: str, text: bytes) -> None:
         self._grammar = grammar
@@ -198,7 +199,7 @@ class _Parser:
         return self._repeats.setdefault((id(body), least, most), Repeat(body, least, most))
 
     def _before_terminals(self, position: int, place: _Place) -> Iterator[_Item]:
-        """Add the items that follow without a lexeme; yield those before a terminal."""
+        """Add the items that follow without a lexeme; yield the items before a terminal."""
         # The list grows while it is read.
         for item in place.items:
             spend()
@@ -294,7 +295,7 @@ def _longest(state: Node, text: bytes, start: int) -> tuple[int, Node]:
 
 
 def _as_text(terminal: TerminalLanguage) -> Node:
-    """Return a terminal's language; that of a token has its text, if the grammar gives it."""
+    """Return a terminal's language; a token's language has its text, if the grammar gives it."""
     if not isinstance(terminal.language, TokenNode):
         return terminal.language
     if not terminal.name.startswith("<["):

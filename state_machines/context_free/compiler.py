@@ -1,4 +1,4 @@
-"""Compile the rules of a grammar to the node of its texts.
+"""Compile the rules of a grammar to the node of its texts, and to its machine.
 
 Recursive rules become nodes; other rules are inlined. A union or a repetition of
 bounded texts becomes one language of characters, so that the inside of a string is one lexeme,
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NoReturn
 
 from state_machines.budgets import spend
@@ -19,6 +20,8 @@ from state_machines.context_free.analysis import Analysis
 from state_machines.context_free.recursion import LeftRecursion, RuleBook
 from state_machines.errors import UnsatisfiableGrammarError, UnsupportedGrammarError
 from state_machines.grammar.encoding import RAW, encode_set, encoded
+from state_machines.grammar.lexicon import Lexicon, TerminalLanguage
+from state_machines.grammar.lexing import before_lexeme
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import (
     Concatenation,
@@ -28,6 +31,7 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
+from state_machines.grammar.rule_options import LimitedRule
 from state_machines.grammar.tokens import token_set
 from state_machines.grammar.until import text_without
 from state_machines.grammar.word_lists import literals
@@ -66,6 +70,35 @@ _NESTED_RULES = 100
 
 _END = "end", "of text"
 """The key of an empty rule; other keys are names, or begin with another word."""
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalGrammar:
+    """A grammar whose texts are divided into lexemes.
+
+    Attributes:
+        rules: The rules by name. The leaves of their bodies are
+            :class:`~state_machines.syntax_tree.Terminal` and
+            :class:`~state_machines.syntax_tree.Reference`.
+        terminals: The terminals; ``Terminal.number`` is an index.
+        ignored: Numbers of the terminals whose lexemes may stand between and behind all others.
+        start: The rule that whole texts match.
+        ignores_first: Whether ignored lexemes may also precede the first lexeme.
+        ignores_once: Whether at most one ignored lexeme stands between two others.
+        owners: Machines that languages of terminals belong to.
+        token_sets: The tokens by name or by number among the terminals.
+        limited_rules: The rules with a limit on tokens.
+    """
+
+    rules: dict[str, Rule]
+    terminals: tuple[TerminalLanguage, ...]
+    ignored: frozenset[int]
+    start: str
+    ignores_first: bool = False
+    ignores_once: bool = False
+    owners: tuple[StateMachine, ...] = ()
+    token_sets: tuple[NamedTokens, ...] = ()
+    limited_rules: tuple[LimitedRule, ...] = ()
 
 
 class ExpressionCompiler:
@@ -190,6 +223,7 @@ class GrammarCompiler(ExpressionCompiler):
         self._book = book
         self._nodes: dict[str, Node] = {}
         self._character_nodes: dict[str, Node] = {}
+        self._terminals: dict[int, Node] = {}
         self._inlined: set[str] = set()
         """Rules whose nodes are their expansions."""
         for name, length in analysis.shortest.items():
@@ -246,7 +280,10 @@ class GrammarCompiler(ExpressionCompiler):
         """
         match expression:
             case Terminal(number=number):
-                return symbols(1 << number)
+                known = self._terminals.get(number)
+                if known is None:
+                    known = self._terminals[number] = symbols(1 << number)
+                return known
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated):
                 return token_set(names, ranges, is_negated=is_negated)
             case Reference(name=name):
@@ -300,3 +337,37 @@ def _define(rules: dict[str, Rule], start: str, book: RuleBook) -> Node:
         book.define(_END, EPSILON)
         node = concatenation(node, book.node(_END, nullable=True, min_length=0))
     return node
+
+
+def lexical_machine(grammar: LexicalGrammar, start: str) -> StateMachine:
+    """Return the machine of the texts of a rule.
+
+    Raises:
+        GrammarError: No text matches, or a limit is exceeded.
+    """
+    book = RuleBook(lambda book: GrammarCompiler(grammar.rules, start, book))
+    compiler = GrammarCompiler(grammar.rules, start, book)
+    lexicon = Lexicon(
+        grammar.terminals,
+        sum(1 << number for number in grammar.ignored),
+        compiler.analysis.followers(),
+        ignores_once=grammar.ignores_once,
+    )
+    node = before_lexeme(lexicon, compiler.start, may_ignore=grammar.ignores_first)
+    if node is EMPTY:
+        rule = grammar.rules[start]
+        raise UnsatisfiableGrammarError.at(
+            rule.position,
+            f"no text of the rule {rule.name!r} is found whose lexemes are longest matches",
+            rule.name,
+            "A terminal continues with every byte that the next one begins with",
+        )
+    temperatures = (each.temperature for each in grammar.terminals)
+    return StateMachine(
+        node,
+        book.clear,
+        token_sets=grammar.token_sets,
+        limited_rules=grammar.limited_rules,
+        temperatures=(each for each in temperatures if each is not None),
+        inner=grammar.owners,
+    )

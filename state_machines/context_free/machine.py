@@ -8,17 +8,17 @@ from types import MappingProxyType
 from typing import Literal, Self
 
 from state_machines.budgets import step_budget
-from state_machines.context_free import gbnf, lark
+from state_machines.context_free import gbnf
 from state_machines.context_free.captures import read_captures
-from state_machines.context_free.compiler import byte_machine
-from state_machines.context_free.lexical import LexicalGrammar, lexical_machine
+from state_machines.context_free.compiler import LexicalGrammar, byte_machine, lexical_machine
+from state_machines.context_free.lark import lowering
 from state_machines.errors import GrammarBudgetError, InvalidArgumentError, UnsupportedGrammarError
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import Grammar
 
 NOTATIONS: Mapping[str, Callable[[str], Grammar | LexicalGrammar]] = MappingProxyType(
-    {"gbnf": gbnf.parse, "lark": lark.parse}
+    {"gbnf": gbnf.parse, "lark": lowering.parse}
 )
 """The parsers of notations by name. They raise :class:`~state_machines.GrammarError`; the compilers
 know none of them."""

@@ -21,8 +21,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from state_machines.budgets import spend
 from state_machines.errors import GrammarError, GrammarSyntaxError, UnsupportedGrammarError
@@ -61,7 +61,7 @@ Operator: TypeAlias = "tuple[int, int, int | None]"
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """What GBNF and Lark write differently.
+    """The patterns and readers in which GBNF and Lark differ.
 
     Attributes:
         space: White space and comments inside of brackets.
@@ -84,9 +84,8 @@ class Notation:
     operator: Callable[[Source, int], Operator | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The text of a grammar, and what is known about the place that is being read.
+class Source(NamedTuple):
+    """The text of a grammar, with the context of the place that is being read.
 
     Attributes:
         text: The text.
@@ -94,37 +93,38 @@ class Source:
         rule: The name of the rule that is being read, for errors.
         depth: The number of groups and nested grammars around the place.
         space: White space and comments that may stand there.
+        line_ends: The positions of line feeds.
     """
 
     text: str
     notation: Notation
+    space: re.Pattern[str]
+    line_ends: tuple[int, ...]
     rule: str = ""
     depth: int = 0
-    space: re.Pattern[str] = field(default=_LINE_END)
-    _line_ends: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, text: str, notation: Notation) -> Source:
         """Return the source of a whole text."""
         line_ends = tuple(found.start() for found in _LINE_END.finditer(text))
-        return cls(text, notation, space=notation.line_space, _line_ends=line_ends)
+        return cls(text, notation, notation.line_space, line_ends)
 
     def in_rule(self, name: str) -> Source:
         """Return the source inside of a rule."""
-        return replace(self, rule=name)
+        return self._replace(rule=name)
 
     def inside(self, start: int, space: re.Pattern[str]) -> Source:
         """Return the source inside of a group or of a nested grammar that begins at ``start``."""
         if self.depth >= LIMITS.nested_groups:
             raise self.invalid(f"more than {LIMITS.nested_groups} groups inside each other", start)
-        return replace(self, depth=self.depth + 1, space=space)
+        return self._replace(depth=self.depth + 1, space=space)
 
     def at(self, position: int, text: str) -> bool:
         """Return whether a text stands at a position."""
         return self.text.startswith(text, position)
 
     def skip(self, position: int, space: re.Pattern[str] | None = None) -> int:
-        """Return the position behind white space and comments, by default those of the place."""
+        """Return the position behind white space and comments, by default as at this place."""
         character = self.text[position : position + 1]
         if "!" <= character <= "~" and character not in "/#":
             return position
@@ -137,8 +137,8 @@ class Source:
 
     def place(self, position: int) -> SourcePosition:
         """Return the line and the column of a position."""
-        line = bisect_left(self._line_ends, position)
-        return line + 1, position - (self._line_ends[line - 1] if line else -1)
+        line = bisect_left(self.line_ends, position)
+        return line + 1, position - (self.line_ends[line - 1] if line else -1)
 
     def invalid(self, what: str, position: int, hint: str = "") -> GrammarError:
         """Return the error of text that is not of the notation."""

@@ -1,12 +1,16 @@
 """The terminals of a grammar over lexemes, and the safe ends of their lexemes.
 
-A search for a text (:mod:`~state_machines.grammar.liveness`) costs time for each state of the
-parser. :class:`SafeEnds` has the answer for all of them. Each terminal has a few *words*, such as
-``a`` of ``/[a-z]+/``. A word is read in parallel with all terminals. So whatever the parser allows,
-it is a lexeme of its terminal, and at most these bytes would continue it, the *gap*. A word is
-*safe* if each terminal that may follow it in a shortest rest of a text has a safe word whose first
-byte is not in the gap. An ignored lexeme may stand between the two. The safe words are a greatest
-fixed point of this rule. Behind a safe word, a shortest rest of the text can be written.
+The lexer may end a lexeme only where the next byte cannot continue it. A search for a text that
+follows (:mod:`~state_machines.grammar.liveness`) costs time for each state of the parser.
+:class:`SafeEnds` has the answer for all states of the parser at once, for most lexemes.
+
+Each terminal has a few *words*, such as ``0`` of ``/[0-9]+/``. A word is read in parallel with all
+terminals. The *gap* is the set of the bytes that continue it for some of them: the digits behind
+``0``. A word is *safe* if every terminal that can come next has a safe word that begins with
+another byte. So ``0`` is safe in front of ``"+"``, and not in front of ``/[0-9a-f]+/`` if that has
+the word ``0`` alone. An ignored lexeme, such as white space, may stand between the two words. The
+safe words are a greatest fixed point of this rule. Behind a safe word, a shortest rest of the text
+can be written, whatever the state of the parser is.
 """
 
 from __future__ import annotations
@@ -86,14 +90,14 @@ class Lexicon:
     ) -> None:
         self.terminals = tuple(terminals)
         self.ignored = ignored
-        self._followers = followers
+        self.followers = followers
         self.ignores_once = ignores_once
         self.lazy = sum(1 << n for n, each in enumerate(terminals) if each.is_lazy)
         self.nested = sum(1 << n for n, each in enumerate(terminals) if each.is_nested)
         self._starts: dict[int, Node] = {}
 
     def start(self, allowed: int) -> Node:
-        """Return the lexer's state before a lexeme of one of the allowed terminals."""
+        """Return the lexer's state before a lexeme of any allowed terminal."""
         known = self._starts.get(allowed)
         if known is None:
             lexemes = terminals_in(allowed & ~self.nested)
@@ -104,10 +108,7 @@ class Lexicon:
     @cached_property
     def safe_ends(self) -> SafeEnds:
         """The ends of lexemes behind which every text of the parser can follow."""
-        languages = [None if each.is_nested else each.language for each in self.terminals]
-        return SafeEnds(
-            languages, self._followers, self.lazy, self.ignored, ignores_once=self.ignores_once
-        )
+        return SafeEnds(self)
 
 
 class _Word(NamedTuple):
@@ -118,41 +119,24 @@ class _Word(NamedTuple):
 
 
 class SafeEnds:
-    """The safe ends of lexemes.
+    """The safe ends of the lexemes of a lexicon."""
 
-    Args:
-        languages: The languages of the terminals; ``None`` for a nested one.
-        followers: By terminal of the parser, a superset of the terminals that may follow it in a
-            shortest rest of a text.
-        lazy: The set of the lazy terminals.
-        ignored: The set of the ignored terminals.
-        ignores_once: Whether at most one ignored lexeme stands between two others.
-    """
-
-    def __init__(
-        self,
-        languages: Sequence[Node | None],
-        followers: Mapping[int, int],
-        lazy: int,
-        ignored: int,
-        *,
-        ignores_once: bool,
-    ) -> None:
-        self._followers = followers
-        self._parsed = sum(1 << number for number in followers)
-        self._ignored = ignored
-        self._ignores_once = ignores_once
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._followers = lexicon.followers
+        self._parsed = sum(1 << number for number in lexicon.followers)
+        self._ignored = lexicon.ignored
+        self._ignores_once = lexicon.ignores_once
         self._known: WeakKeyDictionary[Node, bool] = WeakKeyDictionary()
-        lexer = _ParallelTerminals(languages, lazy)
+        lexer = _ParallelTerminals(lexicon)
         words = [
             tuple(
                 word
-                for text in (() if language is None else _texts(language))
+                for text in (() if each.is_nested else _texts(each.language))
                 if (word := lexer.word(1 << number, text)) is not None
             )
-            for number, language in enumerate(languages)
+            for number, each in enumerate(lexicon.terminals)
         ]
-        self._separators = [word for number in terminals_in(ignored) for word in words[number]]
+        self._separators = [word for n in terminals_in(lexicon.ignored) for word in words[n]]
         self._fitting: dict[int, int] = {}
         self._remove_unsafe(words)
 
@@ -244,23 +228,18 @@ def _texts(language: Node) -> Iterator[bytes]:
 
 
 class _ParallelTerminals:
-    """All terminals in parallel.
+    """All terminals of a lexicon in parallel, except for nested ones."""
 
-    Args:
-        languages: Their languages; ``None`` for a nested one.
-        lazy: The set of the lazy ones.
-    """
-
-    def __init__(self, languages: Sequence[Node | None], lazy: int) -> None:
-        self._lazy = lazy
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lazy = lexicon.lazy
         self._items: list[tuple[int, Node]] = []
         self._texts: list[tuple[bytes, int]] = []
         """The texts that are terminals, with their terminals, in order."""
-        for number, language in enumerate(languages):
-            bit = 1 << number
-            if language is None:
+        for number, each in enumerate(lexicon.terminals):
+            bit, language = 1 << number, each.language
+            if each.is_nested:
                 continue
-            if bit & lazy or language.boolean:
+            if each.is_lazy or language.boolean:
                 self._items.append((bit, language))
             elif isinstance(language, Literal):
                 self._texts.append((language.text, bit))

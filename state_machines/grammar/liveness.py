@@ -1,9 +1,10 @@
 """Whether a text can follow a state of a grammar over lexemes with longest match.
 
 A lexeme ends before a byte that does not continue it. So a state before a lexeme comes with a
-*gap*: the bytes that cannot be next. The parser's state is a stack. A text that empties it leaves a
-gap to the state below, the *exit*. The exit of the top of a stack does not depend on the states
-below, so it is found once for all states with this top.
+*gap*, the set of the bytes that cannot be next. Behind a lexeme of ``/[a-z]+/`` these are the small
+letters, so ``"if"`` cannot follow directly, and ``"("`` can. The parser's state is a stack. A text
+that empties it leaves a gap to the state below, the *exit*. The exit of the top of a stack does not
+depend on the states below, so it is found once for all states with this top.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def exit_within(state: Lexed, lexer: Node) -> int:
 
 
 def exit_behind(state: Lexed, ends: frozenset[LexemeEnd]) -> int:
-    """Return the exit behind one of several ends of the lexeme."""
+    """Return the exit behind any of several ends of the lexeme."""
     exits = state.exits
     # Most lexemes have one of the first ends that were found.
     for end, found in exits.good:
@@ -212,7 +213,7 @@ def _exit_at(state: Lexed, gap: int) -> int:
 
 
 def exit_of(start: Lexed, gap: int) -> int:
-    """Return the exit of texts that empty the stack of a state, by those of its parts.
+    """Return the exit of texts that empty the stack of a state, composed from its parts' exits.
 
     Args:
         start: The state before a lexeme.

@@ -1,4 +1,4 @@
-"""What the options ``max_tokens`` and ``temperature`` of rules mean for a state.
+"""The options ``max_tokens`` and ``temperature`` of rules, as properties of states.
 
 How many tokens a text takes depends on how it was generated, so a state counts them. Of
 ``/[a-z]+/`` in at most 2 tokens, the state after the bytes ``ab`` is ``/[a-z]*/`` in at most 2

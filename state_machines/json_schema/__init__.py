@@ -1,16 +1,22 @@
 """Compile JSON Schema to grammars: :class:`JsonSchemaStateMachine`.
 
-In the order in which a schema passes through them:
+Four floors, each of which imports only those before it:
 
-* ``keywords`` is the table of keywords, and reads schemas by it. ``assertions``, ``applicators``
-  and ``unevaluated`` have the readers of keywords, ``formats`` the languages of ``format``.
-* ``document`` (``$ref``), ``dialects`` (``$schema``) and ``schema_copy`` have the schemas.
-* ``terms`` combines schemas by *and*, *or* and *not*; ``value_sets`` are sets of values by type,
-  with ``numbers``, ``arrays`` and ``objects``; ``evaluator`` evaluates terms to value sets and
-  decides which are empty.
-* ``checks`` evaluates everything that an answer can reach.
-* ``compiler`` makes grammar nodes of value sets, ``value_syntax`` says how values are written, and
-  ``machine`` has the state machine.
+* ``algebra``: ``terms`` combine schemas by *and*, *or* and *not*. ``value_sets`` are sets of values
+  by type, with ``number_sets``, ``array_shape`` and ``object_shape``.
+* ``reader``: from keywords to terms. ``keywords`` is the table of keywords; ``assertions``,
+  ``applicators`` and ``unevaluated`` have their readers.
+  ``document`` (``$ref``), ``dialects`` (``$schema``) and ``schema_copy`` have the schemas. A
+  ``Context`` is what the floors share of one compilation.
+* ``emptiness``: from terms to value sets. ``evaluation`` evaluates terms, and decides which are
+  empty; ``closing`` leaves out properties that no schema lists; ``checks`` evaluates everything
+  that an answer can reach.
+* ``grammar``: from value sets to grammar nodes. ``translator`` makes the nodes, ``value_syntax``
+  says how values are written, ``number_text`` how numbers are.
+
+``machine`` is the entry to all floors; ``plain_schemas`` recognises schemas that need no
+compilation. The languages of formats, numbers and patterns come from
+:mod:`state_machines.reader_languages` and :mod:`state_machines.regex`.
 """
 
 from state_machines.json_schema.machine import JsonSchemaStateMachine, PropertyOrder

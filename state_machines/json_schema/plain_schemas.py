@@ -18,8 +18,9 @@ from typing import Any
 from state_machines.errors import SchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.json_schema.compiler import Compilation
-from state_machines.json_schema.keywords import KEYWORDS
+from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.machine import Compilation
+from state_machines.json_schema.reader.keywords import KEYWORDS
 from state_machines.regex import compile_pattern
 
 _MAX_SCHEMAS = 1000
@@ -284,7 +285,7 @@ _CHECKS: Mapping[str, Callable[[_PlainCheck, dict[str, Any], int], bool]] = {
 
 
 def _is_enum(values: Any, kind: Any) -> bool:
-    """Whether values are scalars, of the type if there is one, and one of them can be written."""
+    """Whether values are scalars, of the type if there is one, and some value can be written."""
     if type(values) is not list or not values:
         return False
     if not all(_is_json(value, 0) for value in values):
@@ -331,7 +332,7 @@ def has_plain_words(pattern: str, format: str, least: int, most: int) -> bool:
     try:
         compilation = Compilation(schema)
         with compilation.bounded(compilation.term):
-            strings = compilation.evaluator.values(compilation.term).strings
+            strings = generated(compilation.context, compilation.term).strings
             return not intersection((strings, _plain_words())).is_empty
     except SchemaError:
         return False

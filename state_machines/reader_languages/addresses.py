@@ -4,7 +4,7 @@ Observed with pydantic 2.14.4 (pydantic-core 2.50.5), msgspec 0.22 and email-val
 
 * ``uuid``: 32 hexadecimal digits in either case, with the hyphens of RFC 9562 or without. Left out:
   ``urn:uuid:`` and braces. A version implies the variant of RFC 9562.
-* ``ip``: addresses as :mod:`state_machines.identifier_formats` has them, alone, with a prefix
+* ``ip``: addresses as ``identifiers`` beside this module has them, alone, with a prefix
   length (``interface``), or with zeros behind the prefix (``network``). Left out: zones
   (``fe80::1%eth0``), netmasks, prefix lengths with leading zeros.
 * ``email``: letters, digits and the other characters of an atom of RFC 5322 in the local part, at
@@ -21,12 +21,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
-from state_machines import identifier_formats as formats
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import concatenation, symbols, union
 from state_machines.grammar.symbols import code_points
-from state_machines.identifier_formats import any_of, full_match, max_characters, octets
+from state_machines.reader_languages import identifiers as formats
+from state_machines.reader_languages.identifiers import any_of, full_match, max_characters, octets
 
 NON_ASCII = (
     r"\u{E0}-\u{F6}\u{F8}-\u{FF}\u{430}-\u{44F}\u{451}\u{3041}-\u{3096}\u{30A1}-\u{30FA}"
@@ -54,15 +54,12 @@ def uuid(*, version: int | None = None, canonical: bool = False) -> Node:
         version: The version; ``None`` for any UUID.
         canonical: Whether the texts have hyphens, and digits in lower case.
     """
-    if version is None:
-        third, fourth = "H{4}", "H{4}"
-    elif f"uuid{version}" in formats.UUID_VERSIONS:
-        third, fourth = f"{version}H{{3}}", "[89ab]H{3}" if canonical else "[89ABab]H{3}"
-    else:
+    if version is not None and f"uuid{version}" not in formats.UUID_VERSIONS:
         raise ValueError(f"there is no version {version!r} of UUIDs")
-    groups = ("H{8}", "H{4}", third, fourth, "H{12}")
+    groups = formats.uuid_groups(version)
     if canonical:
-        return full_match("-".join(groups).replace("H", "[0-9a-f]"))
+        written = "-".join(groups).replace("AB", "")
+        return full_match(written.replace("H", "[0-9a-f]"))
     return full_match(any_of(("-".join(groups), "".join(groups))).replace("H", _HEX))
 
 

@@ -23,6 +23,7 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import CodePointSet, code_points
+from state_machines.reader_languages.numbers.bounded_digits import DIGIT, DIGITS
 
 MAX_DIGITS = 308
 """Digits before the point of a number without an upper bound."""
@@ -31,11 +32,7 @@ _FREE_STEP_DIGITS = 28
 """Digits of a multiple without an upper bound, beside those of the step."""
 
 _POINT = code_points(".")
-_DIGITS = [code_points(str(digit)) for digit in range(10)]
 _NUMERALS = code_points("0", "9")
-
-DIGIT = symbols(_NUMERALS)
-"""One ASCII digit."""
 
 MINUS = symbols(code_points("-"))
 """The minus sign."""
@@ -126,7 +123,7 @@ def _by_length(places: int, low: int, high: int, step: int) -> Iterator[Node]:
     """Yield the numbers, by the number of their digits."""
     scale = 10**places
     if low < scale:
-        yield concatenation(symbols(_DIGITS[0]), _rest(places, places, low, high, 0, step, False))
+        yield concatenation(symbols(DIGITS[0]), _rest(places, places, low, high, 0, step, False))
     shortest, longest = max(len(str(low)), places + 1), len(str(high))
     free: list[int] = []
     for length in range(shortest, longest + 1):
@@ -145,7 +142,7 @@ def _leading(length: int, places: int, low: int, high: int, step: int) -> Node:
     """Return the numbers of a number of digits whose first digit is not 0."""
     unit = 10 ** (length - 1)
     return branch(
-        (_DIGITS[digit], target)
+        (DIGITS[digit], target)
         for digit in range(max(low // unit, 1), high // unit + 1)
         if (
             target := _rest(
@@ -227,6 +224,6 @@ def _expanded(
         )
         if target is not EMPTY:
             known = targets.get(target)
-            targets[target] = _DIGITS[digit] if known is None else known | _DIGITS[digit]
+            targets[target] = DIGITS[digit] if known is None else known | DIGITS[digit]
     nullable = may_end and behind and left < places
     return branch(((members, target) for target, members in targets.items()), nullable=nullable)

@@ -26,7 +26,7 @@ from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import branch, concatenation, repetition, symbols, union
 from state_machines.grammar.symbols import CodePointSet, code_points
-from state_machines.identifier_formats import octets
+from state_machines.reader_languages.identifiers import octets
 from state_machines.regex import compile_pattern
 
 _PLAIN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -23,7 +23,6 @@ they are. Of the others this is so with ``canonical``. Neither library reads ``N
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import gcd
 
 from state_machines.grammar.boolean import intersection
@@ -34,6 +33,7 @@ from state_machines.grammar.symbols import code_points
 from state_machines.grammar.text_languages import word_language
 from state_machines.reader_languages.arguments import Number, exact, tighter
 from state_machines.reader_languages.digits import MAX_DIGITS, MINUS, signed
+from state_machines.reader_languages.numbers.decimal_grid import decimal_places as places_of
 from state_machines.regex import compile_pattern
 
 _SIGNIFICANT_DIGITS = 15
@@ -141,11 +141,13 @@ def decimal(
     step = exact(multiple_of)
     places = _DECIMAL_PLACES if decimal_places is None else decimal_places
     if decimal_places is None and step is None:
-        places = max(places, *(_places(bound) + 1 for bound in (low, high) if bound is not None), 0)
+        places = max(
+            places, *(places_of(bound) + 1 for bound in (low, high) if bound is not None), 0
+        )
     if step is not None:
         # The precision holds the quotient, and the digits of the number itself.
         limit = step * 10**_DECIMAL_PLACES - step
-        places = min(places, max(_places(step), 0))
+        places = min(places, places_of(step))
         low = -limit if low is None or low < -limit else low
         high = limit if high is None or high > limit else high
     parts = [
@@ -155,14 +157,6 @@ def decimal(
     if canonical:
         parts.append(compile_pattern(_WRITTEN_DECIMAL, search=False))
     return intersection(parts)
-
-
-def _places(number: Fraction) -> int:
-    """Return the number of digits behind the point of a decimal fraction."""
-    places, denominator = 0, number.denominator
-    while 10**places % denominator:
-        places += 1
-    return places
 
 
 def _digit_limits(digits: int | None, places: int | None) -> list[Node]:

@@ -38,6 +38,9 @@ from state_machines.regex import compile_pattern
 YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 """A year from 0001 to 9999, as a regular expression."""
 
+HOUR_MINUTE = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+"""The beginning of a time of day, as a regular expression."""
+
 _MULTIPLE_OF_4 = "(?:0[48]|[2468][048]|[13579][26])"
 _LEAP_DAY = rf"(?:[0-9]{{2}}{_MULTIPLE_OF_4}|{_MULTIPLE_OF_4}00)-02-29"
 DATE = (
@@ -54,8 +57,7 @@ Precision = Literal["truncate", "error"]
 _Moment = TypeVar("_Moment", dt.datetime, dt.time)
 TimeZone = Literal["aware", "naive"] | int | None
 
-_HOUR_MINUTE = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
-_WRITTEN_TIME = rf"{_HOUR_MINUTE}:[0-5][0-9](?:\.(?!000000)[0-9]{{6}})?"
+_WRITTEN_TIME = rf"{HOUR_MINUTE}:[0-5][0-9](?:\.(?!000000)[0-9]{{6}})?"
 _UTC = r"[Zz]|[+\-]00:?00"
 _EAST = r"\+(?:[01][0-9]|2[0-3]):?[0-5][0-9]"
 _WEST = r"-(?:[01][0-9]|2[0-3]):?[0-5][0-9]"
@@ -171,7 +173,7 @@ def _clock(precision: str, reader: str, canonical: bool) -> str:
         return _WRITTEN_TIME
     digits = 9 if reader == "pydantic" and precision == "truncate" else 6
     seconds = rf":[0-5][0-9](?:\.[0-9]{{1,{digits}}})?"
-    return f"{_HOUR_MINUTE}(?:{seconds})?" if reader == "pydantic" else f"{_HOUR_MINUTE}{seconds}"
+    return f"{HOUR_MINUTE}(?:{seconds})?" if reader == "pydantic" else f"{HOUR_MINUTE}{seconds}"
 
 
 # Bounds

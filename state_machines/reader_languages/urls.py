@@ -29,8 +29,8 @@ from functools import cache
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, repetition, symbols, union
 from state_machines.grammar.symbols import code_points
-from state_machines.identifier_formats import IPV4, IPV6, full_match, max_characters
 from state_machines.reader_languages.digits import integers
+from state_machines.reader_languages.identifiers import IPV4, IPV6, full_match, max_characters
 
 _SPECIAL = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 """The schemes of the standard whose URLs have hosts, with their ports."""

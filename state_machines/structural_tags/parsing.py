@@ -24,7 +24,7 @@ from state_machines.errors import (
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition
 from state_machines.grammar.tokens import MAX_TOKEN_ID
-from state_machines.json_schema.compiler import PropertyOrder
+from state_machines.json_schema.machine import PropertyOrder
 from state_machines.limits import LIMITS
 from state_machines.machine import RegexStateMachine
 from state_machines.structural_tags.dispatch import (

@@ -24,15 +24,16 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.compiler import Compilation, PropertyOrder
-from state_machines.json_schema.dialects import SchemaOptions
-from state_machines.json_schema.terms import Term
-from state_machines.json_schema.value_syntax import (
+from state_machines.json_schema.algebra.terms import Term
+from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.grammar.value_syntax import (
     JSON_SYNTAXES,
     ValueSyntax,
     WhitespaceLayout,
     white_space,
 )
+from state_machines.json_schema.machine import Compilation, PropertyOrder
+from state_machines.json_schema.reader.dialects import SchemaOptions
 from state_machines.machine import StateMachine
 from state_machines.regex import compile_pattern
 
@@ -92,7 +93,7 @@ def json_machine(
     term = compilation.term
     if excludes:
         texts = texts_without(excludes)
-        term = compilation.evaluator.all_of((term, values_of(texts, texts)))
+        term = compilation.context.terms.all_of((term, values_of(texts, texts)))
     with compilation.bounded(term):
         compilation.check(term, "no JSON value satisfies the schema")
         return StateMachine(translator.value(term), translator.forget)
@@ -172,7 +173,7 @@ def _tagged_style(
             if notation.kinds:
                 more = _MORE_KINDS.get(style, {}) if name is None else {}
                 return compiler.values_by_kind(term, {**notation.kinds, **more}, spell, others)
-            strings = encoded(compiler.evaluator.values(term).strings, RAW)
+            strings = encoded(generated(compiler.context, term).strings, RAW)
             return union((strings, others(term)))
 
         return concatenation(compiler.object_node(restricted, members, value), space)

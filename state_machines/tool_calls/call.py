@@ -26,7 +26,7 @@ from state_machines.errors import SchemaError, ToolSchemaWarning, UnsatisfiableS
 from state_machines.grammar.encoding import RAW, decoded, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.value_sets import ANY_TEXT, is_json_value
+from state_machines.json_schema.algebra.value_sets import ANY_TEXT, is_json_value
 from state_machines.machine import RegexStateMachine, StateMachine
 from state_machines.root.parts import (
     Choice,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from state_machines.json_schema.schema_copy import pointer_token
+from state_machines.json_schema.reader.schema_copy import pointer_token
 from state_machines.type_readers.gaps import Gap
 
 Schema: TypeAlias = dict[str, Any]

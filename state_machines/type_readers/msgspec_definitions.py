@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import inspect
 
 from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.json_schema.schema_copy import pointer_token
+from state_machines.json_schema.reader.schema_copy import pointer_token
 from state_machines.type_readers.distinctness import Distinctness
 from state_machines.type_readers.marks import Schema
 

@@ -19,7 +19,7 @@ from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue
 from pydantic_core import MISSING, PydanticOmit
 
 from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.json_schema.schema_copy import pointer_token
+from state_machines.json_schema.reader.schema_copy import pointer_token
 from state_machines.type_readers import pydantic_containers as containers
 from state_machines.type_readers import pydantic_listed as listed
 from state_machines.type_readers import pydantic_scalars as scalars

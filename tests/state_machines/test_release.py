@@ -9,7 +9,7 @@ from weakref import ref
 import pytest
 
 from state_machines import GrammarStateMachine, JsonSchemaStateMachine, Vocabulary
-from state_machines.json_schema.compiler import Translator
+from state_machines.json_schema.grammar.translator import Translator
 from state_machines.matcher import Matcher
 
 _TREE = {

@@ -51,7 +51,7 @@ from state_machines import (
 )
 from state_machines.budgets import Verdict, step_budget
 from state_machines.completion import Guard
-from state_machines.context_free.lexical import lexical_machine
+from state_machines.context_free.compiler import lexical_machine
 from state_machines.grammar.finite_choices import finite_choice
 from state_machines.root import Marker, Repeat, RootStateMachine, Series, Structured
 from state_machines.vocabulary import Vocabulary

@@ -13,7 +13,8 @@ from grammar_reference import Chart, Grammar, Tree, written
 from hypothesis import strategies as st
 
 from state_machines import RegexStateMachine
-from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage
+from state_machines.context_free.compiler import LexicalGrammar
+from state_machines.grammar.lexicon import TerminalLanguage
 from state_machines.syntax_tree import (
     Choice,
     Expression,

@@ -153,7 +153,10 @@ class BatchDrafts:
         """Let the draft model extend drafts."""
         wanted: dict[GeneratedSequence, Draft] = {}
         for sequence, draft in drafts.items():
-            length = drafting[sequence].model_length(draft, len(sequence.pending))
+            if draft.is_closed or not draft.is_empty:
+                # Nothing behind copied text, which is right more often and costs nothing.
+                continue
+            length = drafting[sequence].model_length(sequence.constraint, len(sequence.pending))
             if length:
                 draft.at_most = length
                 wanted[sequence] = draft

@@ -193,10 +193,9 @@ class Drafting:
                     return RowOutlook(rate, self._options.max_draft_tokens)
             except Exception as error:
                 self._drop(drafter, error)
-        length = self._model_length(constraint, pending=1)
-        if self._model is None or not length:
+        if self._model is None:
             return RowOutlook()
-        return RowOutlook(self._rate(constraint, self._model), length)
+        return RowOutlook(self._rate(constraint, self._model), self.model_length(constraint))
 
     def fill(self, draft: Draft, pending: int) -> None:
         """Append what the drafters propose to an empty draft.
@@ -220,22 +219,27 @@ class Drafting:
                     break
         draft.cut(limit)
 
-    def model_length(self, draft: Draft, pending: int) -> int:
-        """Return how many tokens the draft model should append to a draft.
-
-        Nothing behind copied text, which is right more often and costs nothing.
+    def model_length(self, constraint: Constraint, pending: int = 1) -> int:
+        """Return how many tokens the draft model or head would draft now.
 
         Args:
-            draft: The draft.
-            pending: Tokens that the pass processes before it.
+            constraint: The constraint of the sequence.
+            pending: Tokens that the pass processes before the draft.
         """
-        if draft.is_closed or not draft.is_empty:
+        options = self._options
+        if self._model is None:
             return 0
-        return self._model_length(draft.constraint, pending=pending)
-
-    def may_use_model(self, constraint: Constraint) -> bool:
-        """Whether the draft model or head would draft now, by its acceptance rate and cost."""
-        return self._model_length(constraint, pending=1) > 0
+        if options.num_draft_tokens is not None:
+            return options.num_draft_tokens
+        if not options.is_adaptive:
+            return options.max_draft_tokens
+        return draft_length(
+            self._rate(constraint, self._model),
+            self._costs.base,
+            options.max_draft_tokens,
+            pending=pending,
+            draft_cost=self._model_cost,
+        )
 
     def outlook(self, draft: Draft, pending: int) -> RowOutlook:
         """Return the length and the acceptance rate of a draft.
@@ -275,22 +279,6 @@ class Drafting:
         if not self.is_adaptive:
             return True
         return can_pay(self._rate(constraint, drafter.source), self._costs.base, rows)
-
-    def _model_length(self, constraint: Constraint, *, pending: int) -> int:
-        options = self._options
-        if self._model is None:
-            return 0
-        if options.num_draft_tokens is not None:
-            return options.num_draft_tokens
-        if not options.is_adaptive:
-            return options.max_draft_tokens
-        return draft_length(
-            self._rate(constraint, self._model),
-            self._costs.base,
-            options.max_draft_tokens,
-            pending=pending,
-            draft_cost=self._model_cost,
-        )
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
         """Append the proposal of a drafter, as far as it pays; return whether a token was added."""

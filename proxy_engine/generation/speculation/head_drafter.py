@@ -126,7 +126,7 @@ class HeadDrafter(ModelDrafter):
             if self._head.reads_target:
                 text.unread.skip(ready - 1)
             elif ready >= self._step_size:
-                if drafting.may_use_model(sequence.constraint):
+                if drafting.model_length(sequence.constraint):
                     self._read(text, ready)
                 elif ready >= _STEPS_KEPT * self._step_size:
                     self.remove(sequence, keeps_cache=False)
@@ -145,7 +145,7 @@ class HeadDrafter(ModelDrafter):
         if keeps_cache:
             text.unread.settle(text.tokens, sequence.processed)
             try:
-                if text.ready and drafting.may_use_model(sequence.constraint):
+                if text.ready and drafting.model_length(sequence.constraint):
                     self._read(text, text.ready)
             except Exception as error:
                 # A pass that failed may have changed some layers. The answer does not need it.

@@ -10,26 +10,87 @@ A definition ends with its line, unless the next one begins with ``|``. Terminal
 into which a text is divided, by longest match; a string or an expression in a rule is a terminal
 without a name.
 
-Reading order: :mod:`~state_machines.context_free.lark.syntax` (the tree),
-``items`` and ``reader`` (text to definitions), ``terminals`` (their languages), ``lowering``
-(definitions to a :class:`~state_machines.context_free.lexical.LexicalGrammar`).
+Reading order: this module (the syntax tree of a grammar: the items that only this notation has, and
+definitions), ``items`` and ``reader`` (text to definitions), ``terminals`` (their languages),
+``lowering`` (definitions to a :class:`~state_machines.context_free.compiler.LexicalGrammar`).
+Bodies are made of :mod:`state_machines.syntax_tree`'s ``Series``, ``Choice`` and ``Repeat``. Their
+leaves are ``Inline``, ``NamedTokens``, and ``Reference`` for the name of a rule or terminal.
 """
 
 from __future__ import annotations
 
-from state_machines.context_free.lark.lowering import lower
-from state_machines.context_free.lark.reader import read
-from state_machines.context_free.lexical import LexicalGrammar
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
-__all__ = ["parse"]
+from state_machines.grammar.node import Node
+from state_machines.grammar.symbols import CodePointSet
+from state_machines.machine import StateMachine
+from state_machines.syntax_tree import Expression, Rule, SourcePosition
 
 
-def parse(text: str) -> LexicalGrammar:
-    """Return the grammar over lexemes; texts begin with the rule ``start``.
+@dataclass(slots=True, unsafe_hash=True)
+class Inline(Expression):
+    """A language that is written in place.
 
-    Raises :class:`~state_machines.errors.GrammarSyntaxError`, for what has no effect here and for
-    sizes beyond the limits :class:`~state_machines.errors.UnsupportedGrammarError`, and for the
-    schema of a ``%json`` that no value satisfies
-    :class:`~state_machines.errors.UnsatisfiableGrammarError`.
+    Attributes:
+        language: The texts of a string, a range of characters or a regular expression; the
+            language of ``%regex { … }``, in code points; the machine of ``%json { … }``; the
+            definitions of ``%lark { … }``. The first two are a terminal without a name.
+        source: How the grammar writes it.
+        position: Where it stands.
     """
-    return lower(read(text))
+
+    language: InlineLanguage = field(hash=False)
+    source: str
+    position: SourcePosition = field(compare=False)
+
+    @property
+    def only_characters(self) -> CodePointSet | None:
+        body = self.language
+        return body.only_characters if isinstance(body, Expression) else None
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class AndExpression(Expression):
+    """``A & B``: the texts that all members match."""
+
+    members: tuple[Expression, ...]
+    position: SourcePosition = field(compare=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.members
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class NotExpression(Expression):
+    """``~A``: all other texts."""
+
+    body: Expression
+    position: SourcePosition = field(compare=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+
+@dataclass(eq=False, slots=True)
+class Definitions:
+    """All definitions of one grammar.
+
+    Attributes:
+        rules: The rules by name.
+        terminals: The terminals by name, imported ones included.
+        ignored: The operands of ``%ignore``.
+        ignores_once: Whether at most one ignored lexeme stands between two others.
+        ignores_first: Whether ignored lexemes may precede the first other lexeme.
+    """
+
+    rules: dict[str, Rule] = field(default_factory=dict)
+    terminals: dict[str, Rule] = field(default_factory=dict)
+    ignored: list[Expression] = field(default_factory=list)
+    ignores_once: bool = False
+    ignores_first: bool = False
+
+
+InlineLanguage: TypeAlias = Expression | Node | StateMachine | Definitions

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from state_machines.budgets import spend
-from state_machines.context_free.lark.syntax import Inline, NotExpression
+from state_machines.context_free.lark import Inline, NotExpression
 from state_machines.context_free.source import (
     Source,
     group,

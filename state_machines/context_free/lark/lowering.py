@@ -1,21 +1,23 @@
-"""Turn the definitions of a Lark grammar into a grammar over lexemes."""
+"""Parse Lark: turn the definitions of a text into a grammar over lexemes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from state_machines.context_free.lark.syntax import (
+from state_machines.context_free.compiler import LexicalGrammar, lexical_machine
+from state_machines.context_free.lark import (
     AndExpression,
     Definitions,
     Inline,
     NotExpression,
 )
+from state_machines.context_free.lark.reader import read
 from state_machines.context_free.lark.terminals import (
     TerminalCompiler,
     without_empty_text,
 )
-from state_machines.context_free.lexical import LexicalGrammar, TerminalLanguage, lexical_machine
 from state_machines.errors import GrammarSyntaxError, UnsupportedGrammarError
+from state_machines.grammar.lexicon import TerminalLanguage
 from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.rule_options import LimitedRule
@@ -43,6 +45,17 @@ NOTHING = Series(())
 
 _NO_TEXT = Characters(CodePointSet([]))
 _PLAIN = RuleOptions()
+
+
+def parse(text: str) -> LexicalGrammar:
+    """Return the grammar over lexemes; texts begin with the rule ``start``.
+
+    Raises:
+        GrammarSyntaxError: The text is not Lark.
+        UnsupportedGrammarError: A construct is not supported, or a size exceeds its limit.
+        UnsatisfiableGrammarError: No value satisfies the schema of a ``%json``.
+    """
+    return lower(read(text))
 
 
 def lower(definitions: Definitions, temperature: float | None = None) -> LexicalGrammar:
@@ -74,9 +87,9 @@ def lower(definitions: Definitions, temperature: float | None = None) -> Lexical
 
 @dataclass(slots=True, eq=False)
 class _Tables:
-    """What :class:`LexicalGrammar` has, of a grammar and of those nested in it.
+    """The rules and the terminals of a grammar and of the grammars nested in it.
 
-    Terminals have their numbers. Equal languages with equal properties are one terminal.
+    Terminals have numbers. Equal languages with equal properties are one terminal.
     """
 
     rules: dict[str, Rule] = field(default_factory=dict)
@@ -91,7 +104,7 @@ class _Tables:
 
 
 class _Scope:
-    """The names of one grammar, which may be nested in another one.
+    """The names of a grammar, which may be nested in another grammar.
 
     Args:
         definitions: The definitions of names.
@@ -107,8 +120,8 @@ class _Scope:
         self._tables = tables
         self._prefix = prefix
         self._compiler = TerminalCompiler(definitions.terminals)
-        self._lexemes: dict[tuple[Expression, RuleOptions, float | None], Expression] = {}
-        """Lexemes by terminal, options and temperature."""
+        self._lexemes: dict[tuple[Expression, float | None], Expression] = {}
+        """Lexemes without options, by terminal and temperature."""
         self._stops = {
             name: rule.options.ending
             for name, rule in definitions.rules.items()
@@ -117,13 +130,13 @@ class _Scope:
         self._rule = ""
         self._inherited_temperature = temperature
         self._temperature: float | None = None
-        """That of the rule, once rules are read: ignored text has none."""
+        """The temperature of the rule that is read; ``None`` for ``%ignore``, which comes first."""
         ignored = (self._lexeme("%ignore", body, (1, 1)) for body in definitions.ignored)
         parts = (part for each in ignored for part in walk(each))
         self.ignored = frozenset(part.number for part in parts if isinstance(part, Terminal))
 
     def read_rules(self) -> None:
-        """Enter the rules of this grammar, and of those nested in it, in the tables."""
+        """Enter the rules of this grammar, and of nested grammars, in the tables."""
         rules = {self._prefix + rule.name: rule for rule in self._definitions.rules.values()}
         # Rules of nested grammars come last.
         self._tables.rules |= rules
@@ -165,10 +178,12 @@ class _Scope:
         self, name: str, body: Expression, position: SourcePosition, options: RuleOptions = _PLAIN
     ) -> Expression:
         """Return a lexeme of a terminal; it is optional if the terminal has the empty text."""
-        key = body, options, self._temperature
-        known = self._lexemes.get(key)
+        key = body, self._temperature
+        known = self._lexemes.get(key) if options is _PLAIN else None
         if known is None:
-            known = self._lexemes[key] = self._new_lexeme(name, body, position, options)
+            known = self._new_lexeme(name, body, position, options)
+            if options is _PLAIN:
+                self._lexemes[key] = known
         return known
 
     def _new_lexeme(
@@ -200,22 +215,16 @@ class _Scope:
     def expression(self, expression: Expression) -> Expression:
         """Return an expression of a rule, over terminals and rules."""
         match expression:
-            case Inline(language=StateMachine() as machine, position=position):
-                if self._temperature is not None:
-                    what = "the temperature of a %json"
-                    hint = "Give the temperature of the request, or of a part of the answer"
-                    raise UnsupportedGrammarError.at(position, what, self._rule, hint)
-                return self._inner_text(machine, machine.start, "%json")
-            case Inline(language=Definitions() as definitions, position=position):
-                return self._nested(definitions, position)
-            case Inline(source=source, position=position):
-                return self._lexeme(source, expression, position)
-            case NotExpression(position=position):
-                return self._lexeme("~", expression, position)
             case Reference(name=name, position=position):
                 if name in self._definitions.rules or name.lower() == name:
                     return Reference(self._prefix + name, position)
                 return self._lexeme(name, expression, position)
+            case Inline(source=source, position=position):
+                if isinstance(expression.language, Definitions):
+                    return self._nested(expression.language, position)
+                if isinstance(expression.language, StateMachine):
+                    return self._json(expression.language, position)
+                return self._lexeme(source, expression, position)
             case Series(parts=parts):
                 if self._stops:
                     parts = tuple(map(self._behind, (NOTHING, *parts), parts))
@@ -224,6 +233,8 @@ class _Scope:
                 return Choice(tuple(map(self.expression, branches)))
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 return Repeat(self.expression(body), min_count, max_count)
+            case NotExpression(position=position):
+                return self._lexeme("~", expression, position)
             case AndExpression(position=position):
                 what, hint = "an & outside of a terminal", "Define a terminal, in upper case"
                 raise GrammarSyntaxError.at(position, what, self._rule, hint)
@@ -233,6 +244,13 @@ class _Scope:
                 terminal = TerminalLanguage(source, language, temperature=self._temperature)
                 return self._tables.lexeme(terminal)
         raise AssertionError(f"{expression!r} is no expression of a rule")
+
+    def _json(self, machine: StateMachine, position: SourcePosition) -> Terminal:
+        if self._temperature is not None:
+            what = "the temperature of a %json"
+            hint = "Give the temperature of the request, or of a part of the answer"
+            raise UnsupportedGrammarError.at(position, what, self._rule, hint)
+        return self._inner_text(machine, machine.start, "%json")
 
     def _inner_text(self, machine: StateMachine, language: Node, name: str) -> Terminal:
         """Return a text of another machine."""

@@ -10,13 +10,13 @@ import re
 from typing import Any
 
 from state_machines.budgets import spend
+from state_machines.context_free.lark import AndExpression, Definitions, Inline
 from state_machines.context_free.lark.items import (
     SPACE,
     item,
     json_object,
     string_character,
 )
-from state_machines.context_free.lark.syntax import AndExpression, Definitions, Inline
 from state_machines.context_free.lark.terminals import COMMON_TERMINALS
 from state_machines.context_free.source import (
     Notation,
@@ -90,7 +90,7 @@ def _definitions(source: Source, position: int) -> tuple[int, Definitions]:
 
 
 def _nested(source: Source, start: int) -> tuple[int, Inline]:
-    """Read a grammar in another one, from its ``%lark`` on."""
+    """Read a nested grammar, from its ``%lark`` on."""
     position = source.skip(start + len("%lark"), SPACE)
     if not source.at(position, "{"):
         raise source.invalid("a { was expected behind %lark", position)
@@ -175,8 +175,7 @@ def _alternative(source: Source, position: int) -> tuple[int, Expression]:
     while source.at(position, "&"):
         position, series = _series(source, source.skip(position + 1))
         members.append(series)
-    alias = _ALIAS.match(source.text, position)
-    if alias is not None:
+    if source.at(position, "->") and (alias := _ALIAS.match(source.text, position)) is not None:
         position = source.skip(alias.end())
     if source.at(position, "%if"):
         raise source.unsupported("a condition", position, "Write a rule for each case")
@@ -202,18 +201,21 @@ def _series(source: Source, position: int) -> tuple[int, Expression]:
 
 
 def _ends_series(source: Source, position: int) -> bool:
-    return source.text[position : position + 1] in "\n|)]}&" or (
-        source.at(position, "->") or source.at(position, "%if")
-    )
+    character = source.text[position : position + 1]
+    if character in "-%":
+        return not character or source.at(position, "->") or source.at(position, "%if")
+    return character in "\n|)]}&"
 
 
 def _operator(source: Source, start: int) -> Operator | None:
-    if source.at(start, "{"):
-        found = _COUNTS.match(source.text, start)
-        if found is None or not (found[1] or found[3]):
-            raise _no_counts(source, start)
-    else:
-        found = _TILDE_COUNTS.match(source.text, start)
+    found = None
+    match source.text[start : start + 1]:
+        case "{":
+            found = _COUNTS.match(source.text, start)
+            if found is None or not (found[1] or found[3]):
+                raise _no_counts(source, start)
+        case "~":
+            found = _TILDE_COUNTS.match(source.text, start)
     if found is None:
         return mark(source, start)
     most = found[3] if found[2] else found[1]

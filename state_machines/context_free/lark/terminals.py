@@ -7,12 +7,11 @@ negation is one of texts, and never of bytes that are no UTF-8.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType
 from typing import NoReturn
 
 from state_machines.context_free.compiler import ExpressionCompiler
-from state_machines.context_free.lark.syntax import (
+from state_machines.context_free.lark import (
     AndExpression,
     Definitions,
     Inline,
@@ -31,7 +30,7 @@ from state_machines.grammar.nodes import (
     union,
 )
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.graphs import components, reachable
+from state_machines.graphs import components
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 from state_machines.syntax_tree import (
@@ -130,21 +129,21 @@ class TerminalCompiler(ExpressionCompiler):
     # References
 
     def _compile_names(self, expression: Expression) -> None:
-        """Compile the terminals that an expression refers to, each after those it refers to."""
-
-        @cache
-        def names(name: str) -> list[str]:
-            if name in self._texts:
-                return []
-            return self._names(self._definitions[name].body if name else expression, name)
-
-        for members in components({name: names(name) for name in reachable("", names)}):
+        """Compile the terminals that an expression refers to, in the order of their references."""
+        edges: dict[str, list[str]] = {}
+        pending = self._names(expression, self._rule)
+        while pending:
+            name = pending.pop()
+            if name not in edges and name not in self._texts:
+                edges[name] = self._names(self._definitions[name].body, name)
+                pending += edges[name]
+        known = {name: [each for each in names if each in edges] for name, names in edges.items()}
+        for members in components(known):
             name = members[-1]
-            if len(members) > 1 or name in names(name):
+            if len(members) > 1 or name in edges[name]:
                 place = self._definitions[name].position
                 raise GrammarSyntaxError.at(place, "the terminal refers to itself", name)
-            if name and name not in self._texts:
-                self._texts[name] = _live(self.text(self._definitions[name].body))
+            self._texts[name] = _live(self.text(self._definitions[name].body))
 
     def _names(self, expression: Expression, rule: str) -> list[str]:
         """Return the terminals that an expression refers to. Raises for other names."""
@@ -168,7 +167,7 @@ class TerminalCompiler(ExpressionCompiler):
                     what = f"a {source} inside a terminal"
                 case _:
                     continue
-            raise GrammarSyntaxError.at(place, what, rule or self._rule, hint)
+            raise GrammarSyntaxError.at(place, what, rule, hint)
         return list(names)
 
     # Languages
@@ -180,10 +179,11 @@ class TerminalCompiler(ExpressionCompiler):
 
     def text(self, expression: Expression) -> Node:
         match expression:
-            case Inline(language=Expression() as body):
-                return self.text(body)
-            case Inline(language=Node() as node):
-                return node
+            case Inline(language=language):
+                if isinstance(language, Node):
+                    return language
+                assert isinstance(language, Expression), "other languages are no terminals"
+                return self.text(language)
             case Reference(name=name):
                 return self._texts[name]
             case AndExpression(members=members):

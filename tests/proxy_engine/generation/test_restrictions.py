@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from proxy_engine.generation import (
     Constraint,
@@ -25,7 +28,7 @@ from proxy_engine.generation.restrictions import SlowMaskError
 from state_machines import JsonSchemaStateMachine, RegexStateMachine, StateMachine, Vocabulary
 from state_machines.completion import Guard
 from state_machines.repetition import RepetitionDetector
-from state_machines.root import RootStateMachine, Text
+from state_machines.root import RootStateMachine, Series, Structured, Text
 
 WORDS = ["Ada", '", "', "abc", "ab", "d"]
 VOCABULARY = Vocabulary(
@@ -354,3 +357,57 @@ def test_text_of_a_grammar_ends_at_a_deadline_only_where_it_is_complete(clock: C
     assert allowed(text) == [byte("x")]
     assert both.guard.left == both.guard.needed == 3
     assert take(text, list(b"xyy")) == [None, None, "length"]
+
+
+# All of them together.
+
+MACHINES = [
+    JsonSchemaStateMachine({"type": "array", "items": {"type": "string"}}),
+    JsonSchemaStateMachine({"type": "object", "properties": {"a": {"type": "integer"}}}),
+    RegexStateMachine("(ab|abc|d)*x{2,30}"),
+    RootStateMachine(
+        Series(Text(), Structured("value", begin="<", grammar=RegexStateMachine("a+>")))
+    ),
+]
+
+
+@given(st.sampled_from(MACHINES), st.integers(40, 120), st.integers(0, 1 << 30))
+@settings(max_examples=60, deadline=None)
+def test_some_token_is_left_until_the_text_is_complete_within_its_limits(
+    machine: StateMachine, max_tokens: int, seed: int
+) -> None:
+    random, clock = Random(seed), Clock()
+    limits = {"text": random.randrange(1, 9), "value": random.randrange(1, 9)}
+    deadline = Deadline(clock.now + random.choice([0, 5, 20, 999]))
+    guarded = grammar(machine, max_tokens)
+    optional: list[Restriction] = [
+        deadline,
+        PartLimits(limits, max_tokens),
+        guarded,
+        MinTokens(random.randrange(9), MASKS, VOCABULARY.size),
+        RepetitionStop(RepetitionDetector(VOCABULARY)),
+        Script(),
+    ]
+    kept = [each for each in optional if each is guarded or random.random() < 0.6]
+    text, written, end = text_of(*kept, max_tokens=max_tokens), 0, None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(restrictions_module, "time", clock)
+        while end is None:
+            clock.now += random.random()
+            if random.random() < 0.2:
+                text.restrict(guarded.matcher.state, random.choices(range(256), k=3))
+            token = random.choice(allowed(text))
+            if not text.accepts(token):
+                text.refuse(token)
+                token = random.choice(allowed(text))
+            if not text.accepts(token):
+                text.follow_plan()
+                token = allowed(text)[0]
+            draft = text.draft()
+            end = text.advance(token, has_alternatives=True)
+            assert draft.advance(token, has_alternatives=True) == end
+            # Drafted tokens take no time.
+            assert end or deadline in kept or allowed(draft) == allowed(text)
+            written += 1
+    assert written <= max_tokens
+    assert guarded.matcher.is_accepting

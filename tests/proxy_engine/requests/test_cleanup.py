@@ -23,7 +23,7 @@ from proxy_engine.generation import Constraint, GeneratedSequence, Prefill, Sequ
 from proxy_engine.generation.sampling import MAX_MASKS
 from proxy_engine.requests.request import Request
 from proxy_engine.requests.running_request import RunningRequest
-from proxy_engine.requests.worker import Worker
+from proxy_engine.runtime.worker import Worker
 from state_machines import Matcher
 from state_machines.completion import Guard
 

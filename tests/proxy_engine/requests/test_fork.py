@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from proxy_engine import EngineForkedError, InferenceEngine
-from proxy_engine.requests.worker import Worker
+from proxy_engine.runtime.worker import Worker
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
 

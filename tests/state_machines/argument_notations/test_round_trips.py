@@ -26,7 +26,7 @@ from state_machines.argument_notations.gemma import FUNCTION_GEMMA, GEMMA4
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.exclusion import exclusion
 from state_machines.grammar.text_languages import contains_word
-from state_machines.json_schema.value_syntax import Whitespace
+from state_machines.json_schema.grammar.value_syntax import Whitespace
 
 pytest.importorskip("mlx_lm.tool_parsers", reason="the parsers are mlx-lm's")
 

@@ -279,3 +279,17 @@ def test_free_text_beside_calls_stays_free_with_few_tokens(
     letters = [i for i in letters if allowed[i]]
     assert letters
     assert mask[letters].all()
+
+
+def test_first_plan_through_a_part_takes_steps_of_the_reserve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part that costs more than one token may is begun all the same, as long as the reserve lasts."""
+    patch_limits(monkeypatch, token_plan_steps=20, plan_reserve_steps=4_000)
+    parts = "|".join(f"{letter}([0-9]{{3}}[{letter}-z]{{2}},){{9}}" for letter in "bcd")
+    machine = RegexStateMachine(f"a|{parts}")
+    guard = Guard(machine.matcher(VOCABULARY), 100, completion=Completion(VOCABULARY))
+    assert guard.accepts(ord("b"))
+    patch_limits(monkeypatch, token_plan_steps=20, plan_reserve_steps=0)
+    guard = Guard(machine.matcher(VOCABULARY), 100, completion=Completion(VOCABULARY))
+    assert not guard.accepts(ord("c"))

@@ -12,7 +12,7 @@ from schema_strategies import examples
 from small_vocabulary import an_ending, check_masks, small_vocabulary
 
 from state_machines import GrammarStateMachine, StateMachine, UnsatisfiableGrammarError
-from state_machines.context_free.lexical import lexical_machine
+from state_machines.context_free.compiler import lexical_machine
 from state_machines.grammar.deep import compute_word_derivative
 from state_machines.grammar.lexer import LexerState
 from state_machines.grammar.lexing import Lexed, before_lexeme

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from schema_strategies import examples
 
 from state_machines.grammar.text_languages import contains_word, word_language
-from state_machines.json_schema.objects.clause_solver import Domain, find_assignment
-from state_machines.json_schema.objects.object_shape import (
+from state_machines.json_schema.algebra.object_shape import (
     Absent,
     Clause,
     Condition,
@@ -19,7 +18,8 @@ from state_machines.json_schema.objects.object_shape import (
     ObjectShape,
     Present,
 )
-from state_machines.json_schema.terms import FALSE, TRUE, Term, TermTable
+from state_machines.json_schema.algebra.terms import FALSE, TRUE, Term, TermTable
+from state_machines.json_schema.emptiness.clause_solver import Domain, find_assignment
 
 NAMES = "abcd"
 

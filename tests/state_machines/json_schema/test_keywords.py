@@ -10,8 +10,8 @@ from jsonschema.validators import validator_for
 from schema_checks import URIS
 
 from state_machines import JsonSchemaStateMachine, UnsupportedSchemaError
-from state_machines.json_schema.dialects import DIALECTS
-from state_machines.json_schema.keywords import KEYWORDS, Keyword
+from state_machines.json_schema.reader.dialects import DIALECTS
+from state_machines.json_schema.reader.keywords import KEYWORDS, Keyword
 
 SHORT = {"type": "string", "maxLength": 1}
 EXAMPLES: dict[str, Any] = {

@@ -19,7 +19,7 @@ from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.budgets import step_budget
 from state_machines.grammar.node import EMPTY, leading_bytes
 from state_machines.grammar.shortest import shortest_word
-from state_machines.json_schema.numbers.intervals import exact
+from state_machines.reader_languages.numbers.intervals import exact
 
 VOCABULARY = small_vocabulary()
 

@@ -16,7 +16,7 @@ from state_machines.budgets import step_budget
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.until import text_without
-from state_machines.json_schema.formats import STRING_FORMATS
+from state_machines.reader_languages.formats import STRING_FORMATS
 
 VOCABULARY = small_vocabulary()
 

@@ -16,7 +16,7 @@ from schema_checks import URIS
 from state_machines import InvalidSchemaError, JsonSchemaStateMachine, ProxyError, SchemaError
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import bytes_in
-from state_machines.json_schema.keywords import KEYWORDS
+from state_machines.json_schema.reader.keywords import KEYWORDS
 
 JSON_VALUES: list[Any] = [
     None,

@@ -24,7 +24,7 @@ from pydantic import ConfigDict, RootModel, StringConstraints, TypeAdapter, netw
 from schema_strategies import examples
 from url_types import url_spec
 
-from state_machines.reader_languages import reader_language
+from state_machines.reader_languages.table import reader_language
 
 Convert = Callable[[str], tuple[dict[Any, int], str]]
 """Reads an object, and returns it with the JSON that is written of it."""

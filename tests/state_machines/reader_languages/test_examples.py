@@ -10,7 +10,7 @@ import pytest
 
 from state_machines.errors import InvalidSchemaError
 from state_machines.grammar.text_languages import contains_word, list_words
-from state_machines.reader_languages import LANGUAGES, reader_language
+from state_machines.reader_languages.table import LANGUAGES, reader_language
 
 _FILE = Path(__file__).parents[2] / "data" / "reader_languages.json"
 TABLE: list[tuple[dict[str, Any], list[str], list[str]]] = [

@@ -9,7 +9,7 @@ import pytest
 
 from state_machines import InvalidSchemaError, JsonSchemaStateMachine, UnsatisfiableSchemaError
 from state_machines.errors import UnsupportedSchemaError
-from state_machines.reader_languages import without_reader_languages
+from state_machines.reader_languages.table import without_reader_languages
 
 
 def read(language: str, **arguments: Any) -> dict[str, Any]:

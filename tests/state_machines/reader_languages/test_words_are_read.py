@@ -28,7 +28,7 @@ from pydantic_core import core_schema as core
 from schema_strategies import examples
 from url_types import URL_TYPES, url_spec
 
-from state_machines.reader_languages import reader_language
+from state_machines.reader_languages.table import reader_language
 
 Read = Callable[[str], Any]
 Case = tuple[dict[str, Any], Read]

@@ -337,18 +337,18 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
     drafter = drafter_of(engine)
     engine.clear_prompt_cache()
     passes: list[int] = []
-    read, model_length, pays = drafter._head.read, Drafting._model_length, False
+    read, model_length, pays = drafter._head.read, Drafting.model_length, False
 
     def counted(tokens: mx.array, states: mx.array, *arguments: Any) -> Any:
         passes.append(states.shape[1])
         return read(tokens, states, *arguments)
 
-    def length(drafting: Drafting, constraint: Any, *, pending: int) -> int:
-        return model_length(drafting, constraint, pending=pending) if pays else 0
+    def length(drafting: Drafting, *arguments: Any) -> int:
+        return model_length(drafting, *arguments) if pays else 0
 
     monkeypatch.setattr(drafter._head, "read", counted)
     monkeypatch.setattr(drafter, "_step_size", 8)
-    monkeypatch.setattr(Drafting, "_model_length", length)
+    monkeypatch.setattr(Drafting, "model_length", length)
     arguments: dict[str, Any] = {"speculation": ALWAYS, "max_tokens": 12, "min_tokens": 12}
     engine.generate("hello", **arguments)
     assert not passes

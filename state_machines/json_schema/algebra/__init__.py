@@ -1,0 +1,1 @@
+"""Sets of JSON values: terms, normal forms, and the shapes of arrays and objects."""

@@ -1,1 +1,0 @@
-"""Arrays: shapes, items and nodes."""

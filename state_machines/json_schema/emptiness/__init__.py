@@ -1,0 +1,1 @@
+"""Evaluates terms, and decides which are empty."""

@@ -1,0 +1,1 @@
+"""From terms to grammar nodes."""

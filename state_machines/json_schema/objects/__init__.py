@@ -1,1 +1,0 @@
-"""Objects: shapes, clauses, names and nodes."""

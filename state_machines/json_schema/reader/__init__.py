@@ -1,0 +1,1 @@
+"""From a schema to terms: the keywords, the documents and the dialects."""
