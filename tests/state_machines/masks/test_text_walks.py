@@ -147,6 +147,5 @@ def test_states_that_differ_in_a_count_beyond_most_tokens_share_a_walk() -> None
         cost = matcher.mask_cost()
         assert cost is not None
         rows.append(cost.rows)
-    assert rows[1] > 30
     assert rows[0] > 0
     assert rows[1:] == [0, 0, 0]
