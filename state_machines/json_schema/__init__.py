@@ -14,8 +14,7 @@ Four floors, each of which imports only those before it:
 * ``grammar``: from value sets to grammar nodes. ``translator`` makes the nodes, ``value_syntax``
   says how values are written, ``number_text`` how numbers are.
 
-``machine`` is the entry to all floors; ``plain_schemas`` recognises schemas that need no
-compilation. The languages of formats, numbers and patterns come from
+``machine`` is the entry to all floors. The languages of formats, numbers and patterns come from
 :mod:`state_machines.reader_languages` and :mod:`state_machines.regex`.
 """
 
