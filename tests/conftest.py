@@ -70,6 +70,25 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_MODULES_OF_A_FREEZE = 20
+_finished_modules = 0
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Exempt from time to time what modules have imported since, and what the session holds.
+
+    Many tests collect garbage, and a collection visits all that is left: this saves a tenth of the
+    processor time of a run.
+    """
+    global _finished_modules
+    if nextitem is not None and nextitem.path != item.path:
+        _finished_modules += 1
+        if _finished_modules % _MODULES_OF_A_FREEZE == 0:
+            gc.collect()
+            gc.freeze()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Import the fixtures, but not where the tests are only distributed among workers."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):

@@ -21,19 +21,8 @@ from proxy_engine.runtime.extras import Extra
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proxy_engine", "samplers", "state_machines")
 RUNTIME = {
-    "docstring-parser",
-    "filelock",
-    "httpx2",
-    "jinja2",
-    "jsonschema",
-    "lazy-loader",
-    "mlx",
-    "mlx-lm",
-    "numpy",
-    "pydantic",
-    "referencing",
-    "regex",
-    "tqdm",
+    *("docstring-parser", "filelock", "httpx2", "jinja2", "jsonschema", "lazy-loader", "mlx"),
+    *("mlx-lm", "numpy", "pydantic", "referencing", "regex", "tqdm"),
 }
 PEERS = {"llguidance", "xgrammar", "outlines-core", "lm-format-enforcer"}
 

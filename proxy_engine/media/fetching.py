@@ -160,7 +160,7 @@ def _read_in_time(
 
     def work() -> None:
         try:
-            transport = httpx2.HTTPTransport(_certificates(), limits=_NO_REUSE)
+            transport = httpx2.HTTPTransport(trusted_certificates(), limits=_NO_REUSE)
             with closing(watch), transport:
                 found = _read(transport, watch, url, options, max_bytes, limit, resolver)
         except Exception as error:
@@ -216,7 +216,7 @@ class _ConnectionWatch:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def trusted_certificates() -> ssl.SSLContext:
     """Return a context with the system's certificates, which take some time to read."""
     return ssl.create_default_context()
 

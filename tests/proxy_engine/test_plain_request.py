@@ -8,13 +8,7 @@ from pathlib import Path
 
 PACKAGES = {"proxy_engine", "state_machines", "samplers"}
 APPLICATIONS = (
-    "bridge",
-    "cli",
-    "distributed",
-    "extraction",
-    "integrations",
-    "multimodal",
-    "server",
+    *("bridge", "cli", "distributed", "extraction", "integrations", "multimodal", "server"),
     "transcription",
 )
 MAX_MODULES = 315

@@ -31,17 +31,8 @@ __all__ = [
 
 _NO_ARCHITECTURES = frozenset(
     [
-        "activations",
-        "base",
-        "bitlinear_layers",
-        "cache",
-        "gated_delta",
-        "mla",
-        "pipeline",
-        "qk_norm_rope",
-        "rope_utils",
-        "ssm",
-        "switch_layers",
+        *("activations", "base", "bitlinear_layers", "cache", "gated_delta", "mla"),
+        *("pipeline", "qk_norm_rope", "rope_utils", "ssm", "switch_layers"),
     ]
 )
 """Modules without a model."""
@@ -66,18 +57,8 @@ WRONG_WIDE_PASSES = frozenset({"phi3small", "plamo3"})
 scores as 0 and 1, and ``plamo3`` attends to one token more than its rotating cache keeps."""
 
 REPRESENTATIVES = (
-    "baichuan_m1",
-    "deepseek_v3",
-    "deepseek_v41",
-    "falcon_h1",
-    "gemma3_text",
-    "gemma3n",
-    "jamba",
-    "kimi_k3",
-    "llama",
-    "llama4",
-    "longcat_flash_ngram",
-    "mamba",
+    *("baichuan_m1", "deepseek_v3", "deepseek_v41", "falcon_h1", "gemma3_text", "gemma3n"),
+    *("jamba", "kimi_k3", "llama", "llama4", "longcat_flash_ngram", "mamba"),
     "recurrent_gemma",
 )
 """Architectures that between them have every kind of cache, one or two for each."""

@@ -9,17 +9,8 @@ from state_machines import GrammarStateMachine
 __all__ = ["random_grammar", "random_texts"]
 
 TERMINALS = (
-    "/[a-c]+/",
-    "/[ab]/",
-    '"ab"',
-    '"a"i "b"?',
-    '"if"',
-    "/[a-z]+/ & ~/if|ab/",
-    "/a+b/",
-    '"b".."c" /c*/',
-    "/[0-9]+(\\.[0-9]+)?/",
-    "/'[^']*'/",
-    '("a" | "ba" | "b" /c?/)+',
+    *("/[a-c]+/", "/[ab]/", '"ab"', '"a"i "b"?', '"if"', "/[a-z]+/ & ~/if|ab/", "/a+b/"),
+    *('"b".."c" /c*/', "/[0-9]+(\\.[0-9]+)?/", "/'[^']*'/", '("a" | "ba" | "b" /c?/)+'),
 )
 NULLABLE = "/c?/"
 """With it, llguidance also ignores text before the first lexeme."""

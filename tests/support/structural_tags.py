@@ -53,18 +53,8 @@ def random_format(random: Random, depth: int = DEPTH) -> dict[str, Any]:
     """Return a random format over few letters, so that random texts often match."""
     leaves = ("const_string", "any_text", "regex", "grammar")
     inner = [
-        "sequence",
-        "or",
-        "tag",
-        "tag",
-        "triggered_tags",
-        "triggered_tags",
-        "tags_with_separator",
-        "optional",
-        "plus",
-        "star",
-        "repeat",
-        "dispatch",
+        *("sequence", "or", "tag", "tag", "triggered_tags", "triggered_tags"),
+        *("tags_with_separator", "optional", "plus", "star", "repeat", "dispatch"),
     ]
     kind = random.choice(leaves if depth == 0 or random.random() < 0.2 else inner)
     content = lambda: random_format(random, depth - 1)  # noqa: E731

@@ -69,16 +69,8 @@ TOOLS = (
 _STRIPPED = {"glm4_5", "glm4_7", "longcat", "minimax_m2", "minicpm5", "step3", "dots"}
 _STRINGS = (
     *(
-        "",
-        "Oslo",
-        'say "hi"',
-        "it's",
-        "two\nlines",
-        "\n",
-        " a ",
-        "<b>bold</b>",
-        "a < b > c",
-        "</x>",
+        *("", "Oslo", 'say "hi"', "it's", "two\nlines", "\n", " a ", "<b>bold</b>"),
+        *("a < b > c", "</x>"),
     ),
     *("42", "-1.5", "1e3", "true", "null", "None", '{"a": 1}', "[1, 2]", '"quoted"', "back\\slash"),
     *("\\n", "tab\there", "naïve ☃ 😀", "&amp;", "a, b: c", "f(x=1)", "'''", "```", "</tool_call>"),

@@ -62,13 +62,7 @@ class TestCsv:
         assert extract("in.csv", "--text", "body", "--prefix", "r_", "--output", "out.csv") == 1
         rows = read_csv("out.csv")
         assert list(rows[0]) == [
-            "id",
-            "note",
-            "r_n",
-            "r_text",
-            "r_cut_short",
-            "r_cut_short_at",
-            "r_error",
+            *("id", "note", "r_n", "r_text", "r_cut_short", "r_cut_short_at", "r_error"),
         ]
         assert [row["id"] for row in rows] == ["1", "2", "3", "4"]
         assert rows[0]["note"] == 'a, "b"\nc'

@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 import openai
 import pytest
+from chat_templates import with_chat_template
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.tools import tool
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from pydantic import BaseModel, Field
 from scripted_answers import ScriptedModel
+from tiny_models import make_tiny_model
 
 from proxy_engine import InferenceEngine
 from proxy_engine.integrations.langchain import ChatProxyEngine
@@ -87,15 +89,25 @@ def test_reasoning_is_a_content_block_and_counted(scripted: Scripted) -> None:
         assert 0 < details["reasoning"] < message.usage_metadata["output_tokens"]
 
 
-def test_reasoning_of_earlier_answers_is_sent_back(model: ChatProxyEngine) -> None:
-    thought = {"type": "reasoning", "reasoning": "Hm."}
-    history = [
-        HumanMessage("Hello"),
-        AIMessage("A", additional_kwargs={"reasoning_content": "Hm."}),
-        AIMessage(content_blocks=[thought, {"type": "text", "text": "B"}]),  # type: ignore[list-item]
-    ]
-    written = model._get_request_payload(history)["messages"]
-    assert [message.get("reasoning_content") for message in written] == [None, "Hm.", "Hm."]
+def test_reasoning_of_earlier_answers_is_sent_back(tiny_tokenizer: TokenizerWrapper) -> None:
+    template = (
+        "{% for m in messages %}{{ m.role }} {{ m.reasoning_content }} {{ m.content }}{% endfor %}"
+    )
+    thought = {"type": "reasoning", "reasoning": "Hm, well."}
+    answers = (
+        AIMessage("A"),
+        AIMessage("A", additional_kwargs={"reasoning_content": "Hm, well."}),
+        AIMessage(content_blocks=[thought, {"type": "text", "text": "A"}]),  # type: ignore[list-item]
+    )
+    tokenizer = with_chat_template(tiny_tokenizer, template)
+    with InferenceEngine(make_tiny_model(), tokenizer) as engine:
+        model = ChatProxyEngine(engine, max_tokens=1)
+        usages = [
+            model.invoke([HumanMessage("Hello"), answer, HumanMessage("And?")]).usage_metadata
+            for answer in answers
+        ]
+    without, *with_reasoning = (usage["input_tokens"] for usage in usages if usage is not None)
+    assert with_reasoning == [without + len("Hm, well.")] * 2
 
 
 @pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from proxy_engine import ImageContent, MediaError, MediaOptions
-from proxy_engine.media.fetching import _certificates, fetch, is_public
+from proxy_engine.media.fetching import fetch, is_public, trusted_certificates
 from proxy_engine.media.images import load_image
 
 LOCAL = MediaOptions(allow_private_addresses=True, url_timeout=5.0)
@@ -250,25 +250,10 @@ def test_private_addresses_are_refused_in_every_notation(data: st.DataObject) ->
 @pytest.mark.parametrize(
     "host",
     [
-        "localhost",
-        "LOCALHOST",
-        "localhost.",
-        "[::1]",
-        "[::]",
-        "[fe80::1]",
-        "[fc00::1]",
-        "[fec0::1]",
-        "[ff02::1]",
-        "[2001:db8::1]",
-        "[::ffff:0:127.0.0.1]",
-        "[2001:0:7f00:1::]",
-        "169.254.169.254",
-        "0",
-        "127.1",
-        "0x7f.1",
-        "2130706433",
-        "017700000001",
-        "１２７.０.０.１",
+        *("localhost", "LOCALHOST", "localhost.", "[::1]", "[::]", "[fe80::1]", "[fc00::1]"),
+        *("[fec0::1]", "[ff02::1]", "[2001:db8::1]", "[::ffff:0:127.0.0.1]"),
+        *("[2001:0:7f00:1::]", "169.254.169.254", "0", "127.1", "0x7f.1", "2130706433"),
+        *("017700000001", "１２７.０.０.１"),
     ],
 )
 def test_hosts_that_are_this_computer_or_its_network_are_refused(host: str) -> None:
@@ -486,9 +471,9 @@ def test_certificate_is_checked_against_the_name_of_the_host(
         with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
             image_of("x.example")
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
-        _certificates.cache_clear()
+        trusted_certificates.cache_clear()
         assert image_of("x.example") == png()
         with pytest.raises(MediaError, match="CERTIFICATE_VERIFY_FAILED"):
             image_of("y.example")
-        _certificates.cache_clear()
+        trusted_certificates.cache_clear()
         server.shutdown()

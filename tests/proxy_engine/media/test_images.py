@@ -326,12 +326,7 @@ def test_damaged_file_is_an_error_or_an_image(data: st.DataObject) -> None:
     st.binary(max_size=200),
     st.sampled_from(
         [
-            b"\x89PNG\r\n\x1a\n",
-            b"\xff\xd8\xff",
-            b"GIF89a",
-            b"BM",
-            b"II*\0",
-            b"MM\0*",
+            *(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89a", b"BM", b"II*\0", b"MM\0*"),
             b"RIFF\0\0\0\0WEBP",
         ]
     ),

@@ -123,13 +123,7 @@ def test_calls_are_run_until_there_is_an_answer(is_async: bool) -> None:
     assert done.result.text == "Clear."
     assert (done.rounds, done.pending) == (2, ())
     assert [turn.role.value for turn in done.conversation] == [
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-        "assistant",
-        "tool",
-        "assistant",
+        *("user", "assistant", "tool", "tool", "assistant", "tool", "assistant"),
     ]
     assert list(done.conversation[1:]) == turns
     asked, _ = script.asked[1]

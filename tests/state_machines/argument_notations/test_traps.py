@@ -76,23 +76,9 @@ NAMED = {"ids": lambda notation: notation.name}
 @pytest.mark.parametrize(
     "text",
     [
-        "5",
-        "true",
-        "",
-        "{}",
-        '"quoted"',
-        "a\n\nb",
-        "<parameter=b>",
-        "</arg_key><arg_value>",
-        "</parameter",
-        "</arg_value</longcat_arg_value",
-        "x <",
-        "</function>",
-        "a'b\"c\\d",
-        "nullable",
-        "é€😀",
-        "\x00\x7f",
-        "NaN",
+        *("5", "true", "", "{}", '"quoted"', "a\n\nb", "<parameter=b>"),
+        *("</arg_key><arg_value>", "</parameter", "</arg_value</longcat_arg_value", "x <"),
+        *("</function>", "a'b\"c\\d", "nullable", "é€😀", "\x00\x7f", "NaN"),
     ],
 )
 def test_string_properties_are_raw(notation: TaggedNotation, text: str) -> None:
@@ -187,24 +173,8 @@ def test_unions_with_strings_come_back_from_the_schema_as_it_is(
     family, of_schema = BY_NOTATION[notation], of_a(schema, required=["a"])
     arguments = notation.compile(of_schema)
     words = [
-        "abc",
-        '"abc"',
-        "東京",
-        "5",
-        '"5"',
-        "true",
-        "yes",
-        "None",
-        "nan",
-        "1_0",
-        "inf",
-        "7",
-        "[1]",
-        "[]",
-        "(1,)",
-        "0x1F",
-        "null",
-        "٣",
+        *("abc", '"abc"', "東京", "5", '"5"', "true", "yes", "None", "nan", "1_0", "inf", "7"),
+        *("[1]", "[]", "(1,)", "0x1F", "null", "٣"),
     ]
     for value in [*words, "x 5", "a: [1]", '{"b": 1}', "5 m", ""]:
         text = tagged(notation, value)

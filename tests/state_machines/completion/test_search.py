@@ -17,13 +17,7 @@ FEW = Vocabulary(
 MANY = small_vocabulary()
 
 PATTERNS = [
-    "a",
-    "abc",
-    "(abc|cab){2}",
-    "a*bc{3}",
-    "(ab|ba){3}c",
-    "(a|bb)a|ab*ca",
-    "c{5}|(ab){3}",
+    *("a", "abc", "(abc|cab){2}", "a*bc{3}", "(ab|ba){3}c", "(a|bb)a|ab*ca", "c{5}|(ab){3}"),
     "(abcab|bca)c",
 ]
 SCHEMAS: list[Any] = [

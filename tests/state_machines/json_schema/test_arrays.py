@@ -51,14 +51,9 @@ def test_unique_numbers_are_compared_by_value(schema: Any, first: str, second: s
 @pytest.mark.parametrize(
     "text",
     [
-        "[[1], [1.0]]",
-        "[[1], [1e0]]",
-        '[{"a": 1}, {"a": 1.0}]',
-        '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]',
-        '["é", "\\u00e9"]',
-        '[{"é": []}, {"\\u00e9": []}]',
-        "[[], 1, {}, []]",
-        "[null, null]",
+        *("[[1], [1.0]]", "[[1], [1e0]]", '[{"a": 1}, {"a": 1.0}]'),
+        *('[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', '["é", "\\u00e9"]'),
+        *('[{"é": []}, {"\\u00e9": []}]', "[[], 1, {}, []]", "[null, null]"),
     ],
 )
 def test_unique_items_are_compared_by_json_equality(text: str) -> None:

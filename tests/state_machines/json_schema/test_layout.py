@@ -63,17 +63,8 @@ def test_layout_accepts_its_outputs_of_json_dumps_alone(
 @pytest.mark.parametrize(
     "text",
     [
-        " {}",
-        "{} ",
-        "{ }",
-        '{"a" :1}',
-        '{"a":  1}',
-        "[1,  2]",
-        "[ 1]",
-        "[1 ]",
-        "\n1",
-        "[1,\n2]",
-        "{\n}",
+        *(" {}", "{} ", "{ }", '{"a" :1}', '{"a":  1}', "[1,  2]", "[ 1]", "[1 ]", "\n1"),
+        *("[1,\n2]", "{\n}"),
     ],
 )
 def test_other_whitespace_is_rejected(text: str, whitespace: Any) -> None:

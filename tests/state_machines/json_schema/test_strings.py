@@ -35,16 +35,7 @@ def test_redundant_escapes_are_rejected() -> None:
 
 def test_malformed_strings_are_rejected() -> None:
     refused = [
-        '"',
-        '"a',
-        "a",
-        "'a'",
-        '"\n"',
-        '"\t"',
-        '"\\"',
-        '"\\x41"',
-        '"\\u12"',
-        '"a"b"',
+        *('"', '"a', "a", "'a'", '"\n"', '"\t"', '"\\"', '"\\x41"', '"\\u12"', '"a"b"'),
         '"\\ud83"',
     ]
     assert_texts({"type": "string"}, ['""'], refused)
@@ -59,12 +50,7 @@ def test_lone_surrogate_escape_is_rejected() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b'"\xc3"',
-        b'"\xe2\x82"',
-        b'"\xa9"',
-        b'"\xff"',
-        b'"\xc0\x80"',
-        b'"\xed\xa0\x80"',
+        *(b'"\xc3"', b'"\xe2\x82"', b'"\xa9"', b'"\xff"', b'"\xc0\x80"', b'"\xed\xa0\x80"'),
         b'"\xf4\x90\x80\x80"',
     ],
 )
