@@ -90,6 +90,8 @@ class EncodedPrompt:
         image_tokens: Placeholder tokens of images.
         audio_tokens: Placeholder tokens of audio recordings.
         media_bytes: Memory of ``inputs`` before the prefill, in bytes.
+        boundaries: Lengths at which other prompts may diverge from it, see
+            :func:`message_boundaries`.
     """
 
     token_ids: list[int]
@@ -99,6 +101,7 @@ class EncodedPrompt:
     image_tokens: int = 0
     audio_tokens: int = 0
     media_bytes: int = 0
+    boundaries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from ..options.generation import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..requests.continuous_batch import ContinuousBatch
 from ..requests.preparation import Preparation
+from ..requests.prompt_encoding import PromptEncoder
 from ..requests.request import Request
 from ..requests.retries import Attempts
 from ..requests.scheduler import Scheduler
@@ -123,15 +124,11 @@ class EngineCore:
         )
         compile_queue = CompileQueue()
         self.preparation = Preparation(
-            loaded,
-            self.vocabulary,
+            PromptEncoder(loaded, self.vocabulary, lock, self.caches, self.media),
             options.options or GenerationOptions(),
             options.tool_format,
-            lock,
-            self.caches,
             compile_queue,
             options.max_compile_seconds,
-            self.media,
         )
         self.threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="proxy-engine-compile")
         self.batch = ContinuousBatch(

@@ -68,6 +68,7 @@ class Constraint:
         written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
         cut: Where a limit first changed the output; ``None``: it has not.
+        is_limited: Whether a limit has changed the output, rather than the end of a repetition.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Constraint:
         self.written = 0
         self.forced_text = b""
         self.cut: Cut | None = None
+        self.is_limited = False
         # The text that a limit refused, as far as other tokens have not spelled it, with what the
         # grammar forces behind it; and the cut before.
         self._refused = b""
@@ -140,11 +142,6 @@ class Constraint:
     def expects_fast_forward(self) -> bool:
         """Whether forced text is likely to follow the next token, whose mask is small."""
         return self.script is not None and self.script.expects_text(self)
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether a limit has changed the output."""
-        return self.cut is not None and self.cut.reason != "repetition"
 
     @property
     def is_scripted(self) -> bool:
@@ -291,6 +288,7 @@ class Constraint:
             refused: The text that follows without it, if it is known.
         """
         self.cut = Cut(self.written, refused, reason)
+        self.is_limited = reason != "repetition"
 
     def refuse(self, token_id: int) -> None:
         """Leave out refused tokens until one is taken, since the text cannot end in time after one.
@@ -332,4 +330,4 @@ class Constraint:
             and self.cut is not None
             and self.written >= self.cut.offset + len(self.cut.refused)
         ):
-            self.cut, self._refused = self._earlier, b""
+            self.cut, self._refused, self.is_limited = self._earlier, b"", False

@@ -57,8 +57,8 @@ class OutputLayer:
         self._model = _with_layers(model, {id(found.layer): found for found in self._state_layers})
         self._recorder = output_layer
         self._layer: Module = output_layer.layer
-        self._project = _projection(self._layer)
-        self._finish: _Function = _find_finish(model, output_layer)
+        self._finish: _Function | None = _find_finish(model, output_layer)
+        self._project = _projection(self._layer, self._finish)
 
     @staticmethod
     def of(model: Module, state_layers: Sequence[int] = ()) -> OutputLayer | None:
@@ -120,7 +120,7 @@ class OutputLayer:
         Returns:
             Shape (n, vocabulary), not evaluated.
         """
-        return self._finish(self._project(hidden))
+        return self._project(hidden)
 
     def logits_of(self, hidden: mx.array, ids: mx.array) -> mx.array:
         """Return the logits of some tokens, for which only their rows of the weight are read.
@@ -138,7 +138,7 @@ class OutputLayer:
             for name, value in self._layer.items()
             if isinstance(value, mx.array) and value.shape[:1] == (width,)
         }
-        return self._finish(_projection(_copy(self._layer, arrays))(hidden))
+        return _projection(_copy(self._layer, arrays), self._finish)(hidden)
 
     def _check(self) -> None:
         hidden, logits, _ = self.forward(*_short_prompt(self._model), {})
@@ -175,24 +175,27 @@ class _Recorder:
         self.calls: list[tuple[Any, Any]] = []
         self.result: mx.array | None = None
         self._is_embedding = hasattr(layer, "as_linear")
-        self._recorded: Callable[..., Any] = _projection(layer)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.layer, name)
 
     def __call__(self, inputs: Any, *arguments: Any, **named: Any) -> Any:
+        output = self.layer(inputs, *arguments, **named)
         if self._is_embedding:
-            return self.layer(inputs)
-        return self.as_linear(inputs, *arguments, **named)
-
-    def as_linear(self, inputs: Any, *arguments: Any, **named: Any) -> Any:
-        output = self._recorded(inputs, *arguments, **named)
+            return output
         self.calls.append((inputs, output[0] if isinstance(output, tuple) else output))
         return output if self.result is None else self.result
 
+    def as_linear(self, inputs: mx.array) -> mx.array:
+        output: mx.array = self.layer.as_linear(inputs)
+        self.calls.append((inputs, output))
+        return output if self.result is None else self.result
 
-def _projection(layer: Module) -> _Function:
-    return cast("_Function", getattr(layer, "as_linear", layer))
+
+def _projection(layer: Module, finish: _Function | None) -> _Function:
+    """Return the function from hidden states to logits."""
+    project = cast("_Function", getattr(layer, "as_linear", layer))
+    return project if finish is None else lambda hidden: finish(project(hidden))
 
 
 def _record_output_layer(model: Module) -> tuple[Module, _Recorder]:
@@ -263,14 +266,17 @@ def _copy(module: Module, changes: Mapping[str, Any]) -> Module:
     return twin
 
 
-def _find_finish(model: Module, output_layer: _Recorder) -> _Function:
-    """Return the function that a model applies to logits: none, a factor or a soft-cap.
+def _find_finish(model: Module, output_layer: _Recorder) -> _Function | None:
+    """Return the function that a model applies to logits: a factor or a soft-cap.
 
     The model is run with known numbers in place of the projection.
 
     Args:
         model: The model with ``output_layer``.
         output_layer: Its output layer.
+
+    Returns:
+        ``None`` if it applies none.
 
     Raises:
         ValueError: It is another function, or not applied to each logit alone.
@@ -287,15 +293,15 @@ def _find_finish(model: Module, output_layer: _Recorder) -> _Function:
     output_layer.result = None
     of_one, bound = finished[0, 0, 0], finished[0, 0, 1]
     factor = (mx.arctanh(of_one / bound) * bound).astype(bound.dtype)
-    finishes: tuple[_Function, ...] = (
-        lambda logits: logits,
+    finishes: tuple[_Function | None, ...] = (
+        None,
         lambda logits: logits * of_one,
         lambda logits: mx.tanh(logits / bound) * bound,
         lambda logits: mx.tanh(logits * factor / bound) * bound,
     )
     tolerance = 8 * mx.finfo(finished.dtype).eps
     for finish in finishes:
-        found = finish(samples)
+        found = samples if finish is None else finish(samples)
         if found.dtype == finished.dtype and mx.allclose(found, finished, tolerance, 0).item():
             return finish
     raise ValueError("the model's function of logits is not known")

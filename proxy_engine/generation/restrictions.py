@@ -62,7 +62,6 @@ class Restriction:
     """Restricts the tokens of a text, or ends it. This one does neither.
 
     ``text`` is always the constraint whose list it is in.
-
     """
 
     @property
@@ -252,7 +251,7 @@ class GuardedGrammar(Restriction):
         else:
             own = self.compute()
             self.masked = state, own
-        if self.is_exact or (text.cut is not None and text.is_limited):
+        if self.is_exact or text.is_limited:
             return self.guard.mask(own, exact=self.is_exact)
         return own
 

@@ -104,7 +104,7 @@ class Prefills:
         running.cached_tokens = sequence.processed = fetched.cached_tokens
         running.report_progress(fetched.cached_tokens)
         lengths = self._caches.checkpoint_lengths(
-            key, request.boundaries, max_tokens=request.max_tokens
+            key, request.prompt.boundaries, max_tokens=request.max_tokens
         )
         insert = self._caches.insert_copy
         self._joins_prompts = self._joins_prompts or is_first

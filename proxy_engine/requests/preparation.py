@@ -20,21 +20,16 @@ from ..answers.compiler import AnswerCompiler, ModelMarkup, reasoning_delimiters
 from ..answers.composition import REASONING
 from ..answers.response_format import ResponseFormat, ResponseFormatCompiler
 from ..checks import reusable
-from ..conversation.chat_template import chat_template
 from ..conversation.content import TextContent
-from ..conversation.control_tokens import check_length, is_marked
 from ..conversation.interaction import Role
 from ..conversation.messages import RawPrompt, to_interactions
 from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle
 from ..conversation.schema_text import MAX_CHARS, schema_text
-from ..conversation.tool_format_detection import chosen, detect, is_open
+from ..conversation.tool_format_detection import chosen, detect
 from ..errors import InvalidOptionError, PromptError
 from ..generation import SamplingHooks
-from ..media.options import MediaOptions
-from ..models.loading import LoadedModel
 from ..options.generation import GenerationOptions, PartOptions
 from ..options.overrides import OptionOverrides
-from ..prompt_cache.prompt_caches import PromptCaches
 from ..results.parts import RejectedAnswer
 from ..runtime.worker import check_process
 from ..tools import ToolChoice, resolve_tools
@@ -72,39 +67,27 @@ class Preparation:
     Safe to use from several threads.
 
     Attributes:
-        loaded: The model.
-        vocabulary: Its vocabulary.
+        prompts: Encodes prompts.
         options: Default options of requests.
         tool_format: Format of tool calls, or its name; ``None``: detected from the tokenizer.
-        tokenizer_lock: Held while the tokenizer is used.
-        caches: Determine whether a prompt needs message boundaries.
         compile_queue: Shared by the compilations of an engine.
         max_compile_seconds: Processor time for the compilation of a request, see ``CompileJob``.
-        media: Limits of images and recordings.
         detected: The tool format, and how it is known.
     """
 
-    loaded: LoadedModel
-    vocabulary: Vocabulary
+    prompts: PromptEncoder
     options: GenerationOptions
     tool_format: str | ToolFormat | None
-    tokenizer_lock: threading.Lock
-    caches: PromptCaches
     compile_queue: CompileQueue
     max_compile_seconds: float | None
-    media: MediaOptions
 
     def __post_init__(self) -> None:
         self._formats = ResponseFormatCompiler()
-        self._answers = AnswerCompiler(self.vocabulary)
-        self._prompts = PromptEncoder(
-            self.loaded, self.vocabulary, self.tokenizer_lock, self.caches, self.media
-        )
-        self._context_length = self.loaded.context_length
+        self._answers = AnswerCompiler(self.prompts.vocabulary)
         self._schema_texts: WeakKeyLruCache[StateMachine, dict[object, str]] = WeakKeyLruCache(
             _SCHEMA_TEXTS
         )
-        tokenizer = self.loaded.tokenizer
+        tokenizer = self.prompts.loaded.tokenizer
         self._native = detect(tokenizer)
         self._is_format_known = self._native.is_native
         self.detected = chosen(tokenizer, self._native, self.tool_format)
@@ -134,7 +117,7 @@ class Preparation:
         """
         check_process()
         started = time.perf_counter()
-        if self.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
+        if self.prompts.loaded.speech is not None and not isinstance(prompt, EncodedPrompt):
             raise PromptError(
                 "the model transcribes speech and answers no prompts",
                 hint="Use engine.transcribe(audio).",
@@ -152,7 +135,7 @@ class Preparation:
         cancelled = cancelled or threading.Event()
         job = CompileJob(self.compile_queue, cancelled, self.max_compile_seconds)
         options = self.options.override(overrides)
-        check_tokens(options, self.vocabulary)
+        check_tokens(options, self.prompts.vocabulary)
         check_sampling(options, overrides, hooks)
         sources = partial(_sources, prompt, options)
         response = self._formats.compile(
@@ -191,18 +174,12 @@ class Preparation:
             continues=options.continue_final_message,
         )
         written = with_rejected(prompt, rejected, continues=style.continues)
-        encoded, boundaries = self._prompts.encode(written, style, options, cancelled)
-        prompt_ids, context_length = encoded.token_ids, self._context_length
-        check_length(len(prompt_ids), context_length)
-        if options.exact_choices:
-            self.caches.check_scoring(len(prompt_ids))
-        with self.tokenizer_lock:
-            markers = reasoning_delimiters(options, markup)
-            tokenizer = self.loaded.tokenizer
-            opened = next((pair for pair in markers if is_open(tokenizer, prompt_ids, pair)), None)
-        max_tokens = options.token_limit
+        encoded = self.prompts.encode(written, style, options, cancelled)
+        markers = reasoning_delimiters(options, markup)
+        opened = self.prompts.opened(encoded.token_ids, markers)
+        max_tokens, context_length = options.token_limit, self.prompts.context_length
         if context_length is not None:
-            max_tokens = min(max_tokens, context_length - len(prompt_ids))
+            max_tokens = min(max_tokens, context_length - len(encoded.token_ids))
         freeform = None
         is_constrained = choice.may_call or not response.is_free
         if is_constrained and not isinstance(prompt, RawPrompt | EncodedPrompt):
@@ -231,7 +208,8 @@ class Preparation:
             options = options.model_copy(update={"confidence": True})
         guard = None
         if answer.machine is not None:
-            guard = job.run(partial(_first_guard, answer.machine, self.vocabulary, max_tokens))
+            vocabulary = self.prompts.vocabulary
+            guard = job.run(partial(_first_guard, answer.machine, vocabulary, max_tokens))
         if job.used_seconds > _SLOW_SECONDS:
             _log.warning("compiling the answer's grammar took %.1f s", job.used_seconds)
         repeat = partial(self.request, prompt, response_format, arguments, cancelled)
@@ -242,7 +220,6 @@ class Preparation:
             max_tokens,
             guard=guard,
             tools={tool.name: tool for tool in choice.tools},
-            boundaries=boundaries,
             hooks=hooks,
             has_messages=has_messages,
             cancelled=cancelled,
@@ -256,8 +233,9 @@ class Preparation:
         """Return how tools and reasoning are written in the prompt and in the answer."""
         if options.tool_format is None and options.tool_delimiters is None:
             return self._default_markup
-        with self.tokenizer_lock:
-            found = chosen(self.loaded.tokenizer, self.detected, options.tool_format)
+        with self.prompts.tokenizer_lock:
+            tokenizer = self.prompts.loaded.tokenizer
+            found = chosen(tokenizer, self.detected, options.tool_format)
         tool_format = found.format
         if options.tool_delimiters is not None:
             tool_format = tool_format.with_delimiters(*options.tool_delimiters)
@@ -270,9 +248,7 @@ class Preparation:
         """
         if not options.freeform_first or options.schema_in_prompt != "auto":
             return False
-        with self.tokenizer_lock:
-            control = chat_template(self.loaded.tokenizer).control_tokens
-        return not is_marked(control.data(f"\n{schema_text}"))
+        return not self.prompts.spells_control_tokens(f"\n{schema_text}")
 
     def _freeform(
         self,
@@ -302,8 +278,7 @@ class Preparation:
         message = freeform_options.instruction or (_NOW_JSON if is_json else _NOW_ANSWER)
         if schema_text:
             message = f"{message}\n\n{schema_text}"
-        with self.tokenizer_lock:
-            turn = style.next_turn(message, self.loaded.tokenizer)
+        turn = self.prompts.next_turn(style, message)
         if opened is not None and turn.end.rstrip().endswith(opened.begin):
             turn = replace(turn, end=f"{turn.end}{opened.end}\n\n")
         is_continued = to_interactions(prompt)[-1].role is Role.ASSISTANT
@@ -316,7 +291,7 @@ class Preparation:
         if options.schema_in_prompt == "off" or not choice.may_answer:
             return ""
         # A token has about three characters of a schema, so this is a third of the context.
-        max_chars = min(MAX_CHARS, self._context_length or MAX_CHARS)
+        max_chars = min(MAX_CHARS, self.prompts.context_length or MAX_CHARS)
         key = mode, may_call = options.schema_in_prompt, choice.may_call
         known: dict[object, str] = {}
         # A class of the caller may be unhashable, such as a dataclass.

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from state_machines import Vocabulary
+from state_machines.tool_calls import Delimiters
 
 from ..conversation.chat_template import chat_template
 from ..conversation.content import AudioContent, ImageContent
+from ..conversation.control_tokens import check_length, is_marked
 from ..conversation.messages import RawPrompt, TemplateMessages, template_messages
 from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle, message_boundaries
+from ..conversation.tool_format_detection import is_open
 from ..errors import MediaError, RequestCancelledError
 from ..media.options import MediaOptions
 from ..models.loading import LoadedModel
@@ -42,7 +45,7 @@ class PromptEncoder:
         loaded: The model.
         vocabulary: Its vocabulary.
         tokenizer_lock: Held while the tokenizer is used.
-        caches: Determine whether a prompt needs message boundaries.
+        caches: Determine whether a prompt needs message boundaries, and can be scored.
         media: Limits of images and recordings.
     """
 
@@ -55,7 +58,7 @@ class PromptEncoder:
     def __post_init__(self) -> None:
         # Pixels take much more memory than files: one request at a time decodes its media.
         self._media_lock = threading.Lock()
-        self._context_length = self.loaded.context_length
+        self.context_length = self.loaded.context_length
 
     def encode(
         self,
@@ -63,8 +66,8 @@ class PromptEncoder:
         style: PromptStyle,
         options: GenerationOptions,
         cancelled: threading.Event,
-    ) -> tuple[EncodedPrompt, tuple[int, ...]]:
-        """Return an encoded prompt, and the lengths at which other prompts may diverge from it.
+    ) -> EncodedPrompt:
+        """Encode a prompt.
 
         Args:
             prompt: The prompt.
@@ -78,17 +81,29 @@ class PromptEncoder:
             MissingExtraError: Its media require a package that is not installed.
             RequestCancelledError: ``cancelled`` was set.
         """
-        if isinstance(prompt, EncodedPrompt):
-            return prompt, ()
+        if not isinstance(prompt, EncodedPrompt):
+            prompt = self._encode(prompt, style, options, cancelled)
+        check_length(len(prompt.token_ids), self.context_length)
+        if options.exact_choices:
+            self.caches.check_scoring(len(prompt.token_ids))
+        return prompt
+
+    def _encode(
+        self,
+        prompt: Prompt,
+        style: PromptStyle,
+        options: GenerationOptions,
+        cancelled: threading.Event,
+    ) -> EncodedPrompt:
         loaded, lock = self.loaded, self.tokenizer_lock
         tokenizer, processor = loaded.tokenizer, loaded.processor
-        limits: dict[str, Any] = {"context_length": self._context_length, "lock": lock}
+        limits: dict[str, Any] = {"context_length": self.context_length, "lock": lock}
         with lock:
             template = chat_template(tokenizer)
             control, separator = template.control_tokens, template.part_separator
         if isinstance(prompt, RawPrompt):
             encode = partial(control.encode, **limits)
-            return EncodedPrompt(prompt.token_ids(tokenizer, self.vocabulary.size, encode)), ()
+            return EncodedPrompt(prompt.token_ids(tokenizer, self.vocabulary.size, encode))
         reads = frozenset[str]() if processor is None else processor.reads
         try:
             conversation = template_messages(prompt, reads, options.media_in_history, separator)
@@ -101,8 +116,25 @@ class PromptEncoder:
         else:
             encoded = EncodedPrompt(style.encode(conversation.messages, tokenizer, **limits))
         if not self.caches.needs_checkpoints(len(encoded.token_ids) + options.token_limit):
-            return encoded, ()
-        return encoded, self._boundaries(conversation, encoded, style)
+            return encoded
+        return replace(encoded, boundaries=self._boundaries(conversation, encoded, style))
+
+    def opened(self, token_ids: Sequence[int], markers: Iterable[Delimiters]) -> Delimiters | None:
+        """Return the markers whose text a prompt opens; ``None``: it opens none."""
+        with self.tokenizer_lock:
+            tokenizer = self.loaded.tokenizer
+            return next((pair for pair in markers if is_open(tokenizer, token_ids, pair)), None)
+
+    def next_turn(self, style: PromptStyle, message: str) -> Delimiters:
+        """Return the texts between an answer and the next one, which a message asks for."""
+        with self.tokenizer_lock:
+            return style.next_turn(message, self.loaded.tokenizer)
+
+    def spells_control_tokens(self, text: str) -> bool:
+        """Whether a text spells control tokens, which a prompt can have and a grammar cannot."""
+        with self.tokenizer_lock:
+            control = chat_template(self.loaded.tokenizer).control_tokens
+        return is_marked(control.data(text))
 
     def _with_media(
         self,

@@ -68,7 +68,6 @@ class Request:
         hooks: The caller's functions for sampling.
         has_messages: Whether the prompt is a conversation, which the chat template rendered.
         watches: Emit events for tokens and partial values.
-        boundaries: Prompt lengths at which other prompts may diverge, see ``message_boundaries``.
         cancelled: Stops the request at its next token.
         created: When it was queued, by the clock of ``time.perf_counter``.
         preparation_seconds: Time that its preparation took.
@@ -87,7 +86,6 @@ class Request:
     hooks: SamplingHooks = field(default_factory=SamplingHooks)
     has_messages: bool = True
     watches: bool = False
-    boundaries: tuple[int, ...] = ()
     cancelled: threading.Event = field(default_factory=threading.Event)
     created: float = field(default_factory=time.perf_counter)
     preparation_seconds: float = 0.0

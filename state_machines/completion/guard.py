@@ -15,7 +15,6 @@ end earlier. And a token for which no plan is found in time may be refused witho
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -331,15 +330,18 @@ class Guard:
 
     def _planned(self, state: Node) -> Plan | None:
         """Return a plan for a state; ``None`` if the search exceeds the budget and the reserve."""
-        with suppress(UnwritableTextError):
-            with suppress(GrammarBudgetError):
-                return self._completion.plan(state, steps=LIMITS.token_plan_steps)
-            # The search continues with the results so far, which are cached.
+        try:
+            return self._completion.plan(state, steps=LIMITS.token_plan_steps)
+        except UnwritableTextError:
+            return None
+        except GrammarBudgetError:
             left = self._reserve[0]
-            budget = step_budget(left)
-            try:
-                with suppress(GrammarBudgetError), budget:
-                    return self._completion.plan(state, steps=left)
-            finally:
-                self._reserve[0] = max(0, left - budget.steps_taken)
-        return None
+        # The search continues with the results so far, which are cached.
+        budget = step_budget(left)
+        try:
+            with budget:
+                return self._completion.plan(state, steps=left)
+        except (GrammarBudgetError, UnwritableTextError):
+            return None
+        finally:
+            self._reserve[0] = max(0, left - budget.steps_taken)

@@ -273,7 +273,7 @@ def test_running_answer_does_not_wait_for_prompts_that_are_prepared(
     with ThreadPoolExecutor(1) as threads:
         # Prepared here; the model thread tokenizes the forced text.
         stream = tiny_engine.stream("a", response_format={"const": "new forced text"})
-        with core_of(tiny_engine).preparation.tokenizer_lock:
+        with core_of(tiny_engine).preparation.prompts.tokenizer_lock:
             finished = threads.submit(lambda: list(stream)[-1]).result(timeout=10)
     assert isinstance(finished, Finished)
     assert finished.result.text == '"new forced text"'
