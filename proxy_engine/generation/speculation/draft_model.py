@@ -44,8 +44,8 @@ from .drafts import MAX_TOKENS_PER_STEP, Draft
 class ModelDrafter(ABC):
     """Extends drafts with the tokens of a model. To be used on the model thread.
 
-    What it has read of a sequence is the ``text`` of the sequence's :class:`Drafting`. A failed
-    pass ends its drafts for the requests that take part. They continue without.
+    Its text of a sequence is the ``text`` of the sequence's :class:`Drafting`. A failed pass ends
+    its drafts for the requests that take part. They continue without.
 
     Args:
         model: The model.

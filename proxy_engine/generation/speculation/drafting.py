@@ -1,4 +1,4 @@
-"""What a sequence owns to be drafted, and how often its proposals were accepted."""
+"""The drafting state of a sequence: drafters, their acceptance rates, a draft model's text."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class DraftedText(CachedText):
 
 
 class Drafting:
-    """What a sequence owns to be drafted: drafters, their acceptance rates, a model's view of it.
+    """The drafting state of a sequence: drafters, their acceptance rates, a draft model's text.
 
     Args:
         drafters: In the order in which they are asked.

@@ -192,7 +192,7 @@ class HeadDrafter(ModelDrafter):
         texts = {
             sequence: text
             for sequence in drafts
-            if (text := _text(sequence)) is not None and self._is_ready(text, sequence.processed)
+            if (text := _text(sequence)) is not None and self._prepare(text, sequence.processed)
         }
         if self._head.reads_target:
             for sequence, text in texts.items():
@@ -210,8 +210,8 @@ class HeadDrafter(ModelDrafter):
             of_rows = [sequence for sequence, text in texts.items() if text.rows is rows]
             self._draft_chains(rows, texts, {sequence: drafts[sequence] for sequence in of_rows})
 
-    def _is_ready(self, text: _HeadText, processed: int) -> bool:
-        """Drop states behind refused tokens; return whether a draft can begin."""
+    def _prepare(self, text: _HeadText, processed: int) -> bool:
+        """Drop states behind refused tokens, and return whether a draft can begin."""
         text.rows.settle()
         text.unread.settle(text.tokens, processed)
         if self._head.reads_target and processed < text.unread.end:
@@ -340,6 +340,6 @@ class HeadDrafter(ModelDrafter):
 
 
 def _text(sequence: GeneratedSequence) -> _HeadText | None:
-    """Return what a head has read of a sequence."""
+    """Return a head's text of a sequence."""
     text = None if sequence.drafting is None else sequence.drafting.text
     return text if isinstance(text, _HeadText) else None
