@@ -159,7 +159,7 @@ def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
 
 
 def _simplified(shapes: Iterable[_Shape]) -> tuple[_Shape, ...]:
-    """Return different shapes; an unconstrained shape alone, since it contains the others."""
+    """Return different shapes; only an unconstrained shape, since it contains all shapes."""
     distinct = tuple(shapes)
     return next(((shape,) for shape in distinct if shape.is_unconstrained), distinct)
 
@@ -262,7 +262,7 @@ def _check_count(count: int) -> None:
 
 
 def restrict_one_type(values: NumberSet | Node | ArrayShape | ObjectShape) -> ValueSet:
-    """Return all values, with the values of one type restricted; a node is one of strings."""
+    """Return all values, with the values of one type restricted; a node restricts strings."""
     match values:
         case NumberSet():
             return replace(ANY_VALUE, numbers=values)
@@ -283,7 +283,7 @@ def is_encodable(text: str) -> bool:
 
 
 def is_json_value(value: Any) -> bool:
-    """Return whether a value is one of JSON: numbers are finite, and names are strings."""
+    """Return whether JSON can write a value: numbers are finite, and names are strings."""
     match value:
         case None | bool() | str() | int():
             return True

@@ -209,7 +209,7 @@ class Translator:
             return
         if shape not in self._checked:
             if shape in self._checking:
-                # Its values are being listed, which only lists fewer without this array.
+                # Its values are being listed; the list may be shorter without this array.
                 raise UnsupportedSchemaError("a recursive array", keyword="uniqueItems")
             self._checking.add(shape)
             error: UnsupportedSchemaError | None = None

@@ -100,7 +100,7 @@ def white_space(max_chars: int | None) -> Node:
 
 
 class ItemSyntax:
-    """How the items of an array are written; the default brackets are those of JSON.
+    """How the items of an array are written; the default brackets are JSON's.
 
     Args:
         layout: What separates the items.

@@ -285,7 +285,7 @@ def dependent_required(context: Context, location: SchemaLocation, value: Any) -
 
 
 def _dependency_clauses(dependencies: Mapping[str, Sequence[str]], table: TermTable) -> ObjectShape:
-    """Return the objects in which each property of a mapping implies others."""
+    """Return the objects in which each property of a mapping implies further properties."""
     listed: dict[str, None] = {}
     clauses: list[Clause] = []
     for name, names in dependencies.items():
@@ -301,7 +301,7 @@ def _dependency_clauses(dependencies: Mapping[str, Sequence[str]], table: TermTa
 
 
 def require_properties(names: Iterable[str]) -> ValueSet:
-    """Return all values except objects that lack one of the properties."""
+    """Return all values except objects that lack any of the properties."""
     required_names = tuple(names)
     if not all(map(is_encodable, required_names)):
         return replace(ANY_VALUE, objects=())
