@@ -33,7 +33,7 @@ drafts are tried again; beyond them, the head begins anew. A pause of 1,024 toke
 
 
 class _HeadText(DraftedText):
-    """The text of a sequence, as far as the head has read it.
+    """The prefix of a sequence that the head has read.
 
     ``processed`` counts positions in the cache, and ``padding`` those of a draft.
 
@@ -57,7 +57,7 @@ class _HeadText(DraftedText):
 
     @property
     def position(self) -> int:
-        """The position of the next state, those of a draft included."""
+        """The position of the next state, behind the draft."""
         return self.begin + self.processed + self.padding
 
     @property
@@ -243,7 +243,7 @@ class HeadDrafter(ModelDrafter):
                 text.fed = draft.steps[-1].tokens
 
     def _read_states(self, rows: BatchRows[DraftedText], counts: Mapping[_HeadText, int]) -> None:
-        """Read states of the target, and set the outputs behind the last ones."""
+        """Read states of the target, and set the output behind the last state of each text."""
         fed = {}
         for text, count in counts.items():
             start = text.unread.start
@@ -254,7 +254,7 @@ class HeadDrafter(ModelDrafter):
             text.processed += counts[text]
 
     def _read_own(self, rows: BatchRows[DraftedText], texts: Sequence[_HeadText]) -> None:
-        """Read tokens with the head's own states, one after the other."""
+        """Read tokens with the head's own states, in one pass for each token."""
         for column in range(max(len(text.fed) for text in texts)):
             fed = {
                 text: ([text.fed[column]], cast(HeadOutput, text.drafted).states)
