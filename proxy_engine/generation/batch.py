@@ -363,7 +363,7 @@ class Batch:
         return lengths
 
     def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> list[mx.array]:
-        """Build a pass, and set each sequence's logits after its last token.
+        """Build a pass, and set the logits of sequences of which it processes all tokens.
 
         Args:
             tokens: Shape (rows, longest length). Those of a draft are the last ones of its row.
@@ -375,13 +375,13 @@ class Batch:
         sequences = self._rows.sequences
         deltas = [sequence.rope_delta for sequence in sequences]
         output = self._run(tokens, position_arguments(deltas) if any(deltas) else {})
-        of_rows = output.last(lengths)
         model = self._draft_model
         for sequence in sequences:
-            row = sequence.row
-            sequence.logits = of_rows[row]
-            draft = sequence.draft
-            if draft is not None:
+            row, draft = sequence.row, sequence.draft
+            if draft is None:
+                if sequence.processed == len(sequence.tokens):
+                    sequence.logits = output.at(row, lengths[row] - 1)
+            else:
                 before = lengths[row] - len(draft.tokens) - 1
                 sequence.logits = output.at(row, before)
                 draft.logits = [output.at(row, before + step.end) for step in draft.steps]

@@ -131,17 +131,6 @@ class PassOutput:
         self._inputs: mx.array | None = None
         self._chosen: mx.array | None = None
 
-    def last(self, lengths: Sequence[int]) -> list[NextLogits]:
-        """Return the logits behind each row; see :meth:`at`.
-
-        Args:
-            lengths: Tokens of each row without padding.
-        """
-        found = []
-        for row, length in enumerate(lengths):
-            found.append(self.at(row, length - 1))
-        return found
-
     def states(self, row: int, length: int) -> mx.array:
         """Return the hidden states of a row, not evaluated.
 
@@ -169,9 +158,11 @@ class PassOutput:
         """The arrays that the pass computes before logits are used, at the positions of :meth:`at`.
 
         Inputs of the output layer, shape (positions, hidden), or without one logits of all tokens.
+        Without a position, those behind all rows.
         """
         if self._inputs is None:
-            if self._is_behind_rows and len(self._positions) == len(self._hidden):
+            is_every = self._is_behind_rows and len(self._positions) == len(self._hidden)
+            if is_every or not self._positions:
                 self._inputs = self._hidden[:, -1]
             else:
                 rows, columns = zip(*self._positions, strict=True)
@@ -217,13 +208,11 @@ class NextLogits:
     @staticmethod
     def stacked(rows: Sequence[NextLogits]) -> mx.array:
         """Return the logits of all tokens at several positions, shape (rows, vocabulary)."""
-        output = rows[0]._output
+        output, numbers = rows[0]._output, [row._number for row in rows]
+        if any(row._output is not output for row in rows):
+            return mx.concatenate([row.all() for row in rows])
         logits = output.all_at_once()
-        if [row._output for row in rows] == [output] * len(logits) and [
-            row._number for row in rows
-        ] == list(range(len(logits))):
-            return logits
-        return mx.concatenate([row.all() for row in rows])
+        return logits if numbers == [*range(len(logits))] else logits[mx.array(numbers)]
 
     def all(self) -> mx.array:
         """Return the logits of all tokens, shape (1, vocabulary), not evaluated."""

@@ -66,6 +66,13 @@ class DeviceMask:
             self._copies.append(mx.array(self.source))
         return self._copies[0]
 
+    @property
+    def row(self) -> mx.array:
+        """The same as a row of a pass: shape (1, vocabulary)."""
+        if len(self._copies) < 2:
+            self._copies[:] = self.mask, self.mask[None]
+        return self._copies[1]
+
 
 class DeviceMasks:
     """LRU cache of one model's masks. Grammar states share mask arrays, so masks recur.
@@ -268,8 +275,8 @@ def sample_together(
     """
     every, first = NextLogits.stacked(logits), masks[0]
     if any(mask is not first for mask in masks):
-        full = mx.ones(every.shape[-1:], mx.bool_)
-        rows = mx.stack([full if mask is None else mask.mask for mask in masks])
+        full = mx.ones((1, every.shape[-1]), mx.bool_)
+        rows = mx.concatenate([full if mask is None else mask.row for mask in masks])
         every = mx.where(rows, every, -mx.inf)
     elif first is not None:
         every = apply_mask(every, first.mask)

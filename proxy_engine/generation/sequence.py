@@ -184,12 +184,19 @@ class GeneratedSequence(CachedText):
     def row_parameters(self) -> object:
         """Sequences with equal values can be sampled by :func:`sample_together`.
 
-        ``None``: it cannot. The few logits of a small mask are computed for the sequence alone.
+        ``None``: it cannot. Draws from the few tokens of a small mask take other random numbers.
         """
-        mask, sampler = self.mask, self.sampler
-        if self.reports is not None or (mask is not None and mask.ids is not None):
+        sampler = self.sampler
+        if self.reports is not None or not isinstance(sampler, Sampler):
             return None
-        return sampler.row_parameters if isinstance(sampler, Sampler) else None
+        if self.reads_few_logits and sampler.parameters.temperature > 0:
+            return None
+        return sampler.row_parameters
+
+    @property
+    def reads_few_logits(self) -> bool:
+        """Whether only the logits of the few allowed tokens have to be computed."""
+        return self.mask is not None and self.mask.ids is not None
 
     def sample(
         self,

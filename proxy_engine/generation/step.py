@@ -82,6 +82,8 @@ def sample(sequence: GeneratedSequence) -> None:
 def sample_rows(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequence]:
     """Sample the next tokens of sequences with equal samplers all at once.
 
+    Where some of them need the logits of all tokens, these are computed for all rows.
+
     Returns:
         The other sequences.
     """
@@ -90,7 +92,7 @@ def sample_rows(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequenc
         groups.setdefault(sequence.row_parameters, []).append(sequence)
     alone = groups.pop(None, [])
     for group in groups.values():
-        if len(group) == 1:
+        if len(group) == 1 or all(sequence.reads_few_logits for sequence in group):
             alone += group
             continue
         started = time.perf_counter()
