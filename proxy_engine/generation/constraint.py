@@ -245,8 +245,9 @@ class Constraint(RestrictedText):
     def refuse(self, token_id: int) -> None:
         """Make masks exact until the next token, since the guard refuses the sampled one.
 
-        If a limit leaves too few tokens after the sampled token, the cut is recorded. The limit has changed nothing if other tokens spell the same text, and text that the grammar
-        forces behind it.
+        If a limit leaves too few tokens after the sampled token, the cut is recorded. The limit has
+        changed nothing if other tokens spell the same text, and text that the grammar forces behind
+        it.
         """
         grammar = self.grammar
         if grammar is None:

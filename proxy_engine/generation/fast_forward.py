@@ -296,7 +296,7 @@ def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:
 
 
 def _following_characters(follow: Node) -> str:
-    """Return characters that may follow: all first characters of a state, or one of each class."""
+    """Return first characters of a state's texts: all if they are few, otherwise some."""
     first = follow.first_bytes
     plain = bytes(bytes_in(first & _ASCII)).decode()
     if len(plain) > _MAX_FOLLOWING:
