@@ -265,7 +265,7 @@ def masked_logits(logits: NextLogits, mask: DeviceMask | None) -> tuple[mx.array
     return apply_mask(every, mask.mask), None
 
 
-def sample_together(
+def sample_tokens(
     samplers: Sequence[Sampler],
     masks: Sequence[DeviceMask | None],
     logits: Sequence[NextLogits],
