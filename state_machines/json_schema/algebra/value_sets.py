@@ -26,12 +26,6 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import word_language
 from state_machines.json_schema.algebra.array_shape import ArrayShape
-from state_machines.json_schema.algebra.number_sets import (
-    ALL_NUMBERS,
-    NO_NUMBERS,
-    NumberSet,
-    points,
-)
 from state_machines.json_schema.algebra.object_shape import (
     NO_OTHER_NAMES,
     ObjectShape,
@@ -40,6 +34,12 @@ from state_machines.json_schema.algebra.object_shape import (
 from state_machines.json_schema.algebra.terms import FALSE, Evaluated, Term, TermTable
 from state_machines.limits import LIMITS
 from state_machines.reader_languages.numbers.intervals import exact
+from state_machines.reader_languages.numbers.number_sets import (
+    ALL_NUMBERS,
+    NO_NUMBERS,
+    NumberSet,
+    points,
+)
 
 _TYPE_ALTERNATIVES = 1024
 """Alternatives of one JSON type in the normal form of a schema."""

@@ -172,7 +172,7 @@ class ValueSyntax:
         false: The spelling of ``false``.
         quotes_strings: Whether strings and names are JSON strings.
         plain_integers: Whether integers are written without a point, see
-            :func:`~state_machines.json_schema.grammar.number_text.number_language`.
+            :func:`~state_machines.reader_languages.numbers.number_text.number_language`.
     """
 
     null: Node = literal(b"null")

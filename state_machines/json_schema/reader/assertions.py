@@ -15,7 +15,6 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.algebra.array_shape import ArrayShape
-from state_machines.json_schema.algebra.number_sets import INTEGERS, NumberSet
 from state_machines.json_schema.algebra.object_shape import (
     Absent,
     Clause,
@@ -40,6 +39,7 @@ from state_machines.json_schema.reader.document import SchemaLocation
 from state_machines.quotes import SUBSTRING_UNIT, UNITS
 from state_machines.reader_languages.formats import format_language
 from state_machines.reader_languages.numbers.intervals import Interval, exact
+from state_machines.reader_languages.numbers.number_sets import INTEGERS, NumberSet
 from state_machines.reader_languages.table import reader_language
 from state_machines.regex import compile_pattern
 
