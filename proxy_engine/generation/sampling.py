@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 import mlx.core as mx
 import numpy as np
@@ -20,11 +20,15 @@ from samplers import (
     sample_rows,
     top_logprobs,
 )
+from state_machines import Vocabulary
 from state_machines.caches import LruCache
 from state_machines.root import Part
 
 from ..results.parts import Logprob, LogprobVectors, TokenLogprobs
 from .forward_pass import NextLogits
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 MAX_MASKS = 256
 """Masks that are cached; one over 150,000 tokens takes 150 KB."""
@@ -367,3 +371,26 @@ class LazyLogprobs:
 def _read(ids: mx.array, before: mx.array, after: mx.array) -> Sequence[Logprob]:
     columns = (cast("list[float]", array.tolist()) for array in (ids, before, after))
     return [Logprob(int(i), b, a) for i, b, a in zip(*columns, strict=True)]
+
+
+def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
+    """Return the end tokens, the tokenizer's own first."""
+    preferred = tokenizer.eos_token_id
+    ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != preferred, token_id))
+    return tuple(ends)
+
+
+def text_token_mask(vocabulary: Vocabulary) -> Mask | None:
+    """Return the mask of unconstrained text: text and end tokens.
+
+    Returns:
+        Bool, shape (vocabulary,); ``None`` if all tokens are allowed.
+    """
+    usable = np.array(
+        [
+            form is not None and not form.startswith(Vocabulary.SPECIAL_MARK)
+            for form in vocabulary.token_bytes
+        ]
+    )
+    usable[list(vocabulary.end_token_ids)] = True
+    return None if usable.all() else usable

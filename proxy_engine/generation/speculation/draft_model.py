@@ -44,8 +44,8 @@ from .drafts import MAX_TOKENS_PER_STEP, Draft
 class ModelDrafter(ABC):
     """Extends drafts with the tokens of a model. To be used on the model thread.
 
-    What it has read of a sequence is the ``text`` of the sequence's :class:`Drafting`. A failed
-    pass ends its drafts for the requests that take part. They continue without.
+    Its text of a sequence is the ``text`` of the sequence's :class:`Drafting`. A failed pass ends
+    its drafts for the requests that take part. They continue without.
 
     Args:
         model: The model.
@@ -155,7 +155,7 @@ class ModelDrafter(ABC):
         return tokens
 
     def _gather(self, texts: Collection[DraftedText]) -> None:
-        """Move texts that draft together into one batch, and all others out of it."""
+        """Move texts into the batch that drafts together, and all other texts out of it."""
         for text in self._batch.sequences.copy():
             if text not in texts:
                 text.move_to(BatchRows())
@@ -173,7 +173,7 @@ class ModelDrafter(ABC):
             logits: Logits behind each of them, shape (1, width).
 
         Returns:
-            The drafts that go on. The others are closed, or the mask of their position is slow.
+            The drafts to extend further. Other drafts are closed, or the next mask is slow.
         """
         drawn = [
             self._draw(sequence, draft, row)

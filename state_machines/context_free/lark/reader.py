@@ -398,7 +398,6 @@ def _number(source: Source, position: int, start: int, kind: str) -> tuple[int, 
 _NOTATION = Notation(
     space=SPACE,
     line_space=re.compile(r"(?:[ \t\f\r]++|(?://|#)[^\n]*+)*+"),
-    bar=re.compile(SPACE.pattern + r"\|"),
     plain_text=re.compile(r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+'),
     character=string_character,
     alternative=_alternative,
