@@ -62,7 +62,7 @@ def lower(definitions: Definitions, temperature: float | None = None) -> Lexical
 
     Args:
         definitions: The rules and terminals.
-        temperature: The sampling temperature of rules that do not have one of their own.
+        temperature: The sampling temperature of rules that state none.
 
     Raises:
         GrammarError: A terminal is not defined or refers to itself, or an item stands where it has
@@ -109,7 +109,7 @@ class _Scope:
         definitions: The definitions of names.
         tables: The rules and terminals of all grammars.
         prefix: What precedes the names of rules, to keep nested grammars apart.
-        temperature: The sampling temperature of rules that do not have one of their own.
+        temperature: The sampling temperature of rules that state none.
     """
 
     def __init__(
