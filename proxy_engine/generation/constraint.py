@@ -163,7 +163,7 @@ class Constraint(RestrictedText):
             self.grammar.compute_slow()
 
     def follow_plan(self) -> None:
-        """Let the next token be that of the completion plan, which is always accepted."""
+        """Follow the completion plan with the next token, which is always accepted."""
         if self.grammar is not None:
             self.grammar.follow_plan()
 
@@ -243,11 +243,11 @@ class Constraint(RestrictedText):
     # What limits have changed.
 
     def refuse(self, token_id: int) -> None:
-        """Leave out refused tokens until one is taken, since the text cannot end in time after one.
+        """Make masks exact until the next token, since the guard refuses the sampled one.
 
-        If a limit leaves too few tokens after the sampled token, that is recorded.
-        The limit has changed nothing if other tokens spell the same text, and text that the grammar
-        forces behind it.
+        If a limit leaves too few tokens after the sampled token, the cut is recorded. The limit has
+        changed nothing if other tokens spell the same text, and text that the grammar forces behind
+        it.
         """
         grammar = self.grammar
         if grammar is None:

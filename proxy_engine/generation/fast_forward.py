@@ -85,7 +85,7 @@ class FastForward:
         return tokens
 
     def may_follow(self, state: Node, allowed: npt.NDArray[np.bool_]) -> bool:
-        """Whether forced text follows one of the tokens that are allowed in a state.
+        """Whether forced text may follow the next token of a state.
 
         The result is cached with the state, and ``False`` where this exceeds the budget of a mask.
         """
@@ -247,7 +247,7 @@ class Script(Restriction):
         return only(allowed, self._tokens[0])
 
     def take(self, text: RestrictedText, token_id: int, form: bytes) -> None:
-        """Go on behind the token; another one than the script's ends it."""
+        """Advance the script by its token; any other token ends it."""
         if self._tokens:
             self._tokens = self._tokens[1:] if token_id == self._tokens[0] else ()
 
@@ -296,7 +296,7 @@ def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:
 
 
 def _following_characters(follow: Node) -> str:
-    """Return characters that a state's texts begin with: all if they are few, or one of a class."""
+    """Return first characters of a state's texts: all if they are few, otherwise some."""
     first = follow.first_bytes
     plain = bytes(bytes_in(first & _ASCII)).decode()
     if len(plain) > _MAX_FOLLOWING:

@@ -347,7 +347,7 @@ class GuardedGrammar(Restriction):
         self.is_exact = False
 
     def follow_plan(self) -> None:
-        """Let the next mask be that of the guard's plan."""
+        """Allow only the first token of the guard's plan next."""
         self._planned, self.is_exact = self.guard.plan_mask(), False
 
     def bound(self, limit: Limit, tokens: int | None) -> None:

@@ -93,7 +93,7 @@ class DeviceMasks:
         return len(self._masks)
 
     def without(self, mask: Mask | None, ids: tuple[int, ...], size: int) -> Mask:
-        """Return a mask without some tokens; the mask itself if it allows no others.
+        """Remove tokens from a mask; a mask that allows no other token is returned unchanged.
 
         Args:
             mask: A mask that never changes, or ``None``: all tokens are allowed.
@@ -254,7 +254,7 @@ class NextToken:
 
 
 def masked_logits(logits: NextLogits, mask: DeviceMask | None) -> tuple[mx.array, mx.array | None]:
-    """Return the logits of all tokens under a mask, or unmasked with the ids of few allowed ones.
+    """Return masked logits of all tokens; for a small mask, unmasked logits and the allowed ids.
 
     Returns:
         The logits, shape (1, vocabulary), and the ids, shape (n,), or ``None``.
@@ -265,7 +265,7 @@ def masked_logits(logits: NextLogits, mask: DeviceMask | None) -> tuple[mx.array
     return apply_mask(every, mask.mask), None
 
 
-def sample_together(
+def sample_tokens(
     samplers: Sequence[Sampler],
     masks: Sequence[DeviceMask | None],
     logits: Sequence[NextLogits],
@@ -352,7 +352,7 @@ class LazyLogprobs:
         return arrays
 
     def read(self) -> TokenLogprobs | None:
-        """Return those of the token and the most likely ones. Waits for the device."""
+        """Return the token's log-probability and the largest ones. Waits for the device."""
         if not self.tops:
             return None
         (before, after), (before_of_after, after_of_before) = self.tops, self.others
@@ -364,7 +364,7 @@ class LazyLogprobs:
         )
 
     def read_vectors(self) -> LogprobVectors | None:
-        """Return those of all tokens. Waits for the device."""
+        """Return the log-probabilities of all tokens. Waits for the device."""
         return LogprobVectors(*map(np.array, self.vectors)) if self.vectors else None
 
 

@@ -59,6 +59,7 @@ class ModelDrafter(ABC):
         state_layers: Layers of the target whose outputs these are; see :class:`ForwardPass`.
         model: The model.
         token_bytes: Bytes that it reads for each drafted token.
+        step_size: Maximum number of tokens of a pass.
     """
 
     source: ClassVar[str]
@@ -72,7 +73,7 @@ class ModelDrafter(ABC):
         self.token_bytes = model_bytes(model)
         self._caches = caches
         self._width = width
-        self._step_size = step_size or default_prefill_step_size()
+        self.step_size = step_size or default_prefill_step_size()
         # The texts that draft together.
         self._batch: BatchRows[DraftedText] = BatchRows()
         self._key = mx.random.key(secrets.randbits(64))
@@ -250,12 +251,12 @@ class DraftModel(ModelDrafter):
         for sequence, draft in drafts.items():
             text = self._text(sequence) if self._has_room(draft) else None
             missing = 0 if text is None else len(text.pending)
-            if text is None or not missing or (missing > self._step_size and is_prefilled):
+            if text is None or not missing or (missing > self.step_size and is_prefilled):
                 continue
             if missing > MAX_TOKENS_WITH_LOGITS:
                 # A separate pass computes no logits and no padding for these tokens.
-                self._read(text, min(self._step_size, missing - 1))
-            if missing > self._step_size:
+                self._read(text, min(self.step_size, missing - 1))
+            if missing > self.step_size:
                 is_prefilled = True
             else:
                 texts[sequence] = text

@@ -125,10 +125,10 @@ class HeadDrafter(ModelDrafter):
             ready = text.ready
             if self._head.reads_target:
                 text.unread.skip(ready - 1)
-            elif ready >= self._step_size:
+            elif ready >= self.step_size:
                 if drafting.model_length(sequence.constraint):
                     self._read(text, ready)
-                elif ready >= _STEPS_KEPT * self._step_size:
+                elif ready >= _STEPS_KEPT * self.step_size:
                     self.remove(sequence, keeps_cache=False)
         except Exception as error:
             _log.warning("the draft head drafts no more for a request: %r", error)
