@@ -114,7 +114,7 @@ def test_floors_of_json_schemas_import_downwards_only() -> None:
             if isinstance(node, ast.ImportFrom)
         }
         above = tuple(f"state_machines.json_schema.{name}" for name in floors[height + 1 :])
-        above = (*above, "state_machines.json_schema.machine", "state_machines.json_schema.plain")
+        above = (*above, "state_machines.json_schema.machine")
         assert [name for name in modules if name.startswith(above)] == []
 
 

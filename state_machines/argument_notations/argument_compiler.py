@@ -32,7 +32,6 @@ from state_machines.grammar.text_languages import contains_word, word_language
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.algebra.array_shape import ArrayShape
 from state_machines.json_schema.algebra.names import listed_names
-from state_machines.json_schema.algebra.number_sets import NumberSet
 from state_machines.json_schema.algebra.object_shape import NameRule, ObjectShape
 from state_machines.json_schema.algebra.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.algebra.value_sets import (
@@ -51,6 +50,7 @@ from state_machines.json_schema.machine import Compilation
 from state_machines.json_schema.reader.assertions import VALUES_BY_TYPE
 from state_machines.reader_languages.numbers.doubles import EXACT_LIMIT
 from state_machines.reader_languages.numbers.intervals import Interval
+from state_machines.reader_languages.numbers.number_sets import NumberSet
 
 NO_ALIASES = PropertyNames()
 

@@ -35,7 +35,6 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import word_language
-from state_machines.json_schema.algebra.number_sets import NumberSet
 from state_machines.json_schema.algebra.value_sets import ANY_VALUE
 from state_machines.json_schema.grammar.value_syntax import (
     JSON_SYNTAXES,
@@ -45,6 +44,7 @@ from state_machines.json_schema.grammar.value_syntax import (
     ValueSyntax,
     Whitespace,
 )
+from state_machines.reader_languages.numbers.number_sets import NumberSet
 from state_machines.regex import compile_pattern
 
 _DECODER = json.JSONDecoder()

@@ -107,7 +107,7 @@ class Notation(ABC):
     def writes_plain(self) -> bool:
         """Whether the notation can write each property of every plain schema.
 
-        See :mod:`state_machines.json_schema.plain_schemas`.
+        See :mod:`state_machines.argument_notations.plain_schemas`.
         """
         return True
 

@@ -3,7 +3,7 @@
 Requests send the same tools again and again, in other sets and orders. The arguments of one schema
 are therefore shared by all machines of a notation: :func:`shared_arguments` finds them by the text
 of the schema and the options. The grammar of a schema that is known to have arguments
-(:mod:`state_machines.json_schema.plain_schemas`) is built when the tool's name has been chosen.
+(``plain_schemas``) is built when the tool's name has been chosen.
 Every other schema is compiled at once, so a refused one is found before the model runs.
 """
 
@@ -23,12 +23,12 @@ from state_machines.argument_notations.notation import (
     NotationOptions,
     Schema,
 )
+from state_machines.argument_notations.plain_schemas import PlainSchema, plain_schema
 from state_machines.budgets import uncharged
 from state_machines.caches import WeakValueLruCache
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.lazy import reference
 from state_machines.grammar.node import release
-from state_machines.json_schema.plain_schemas import PlainSchema, plain_schema
 from state_machines.limits import LIMITS
 from state_machines.machine import StateMachine
 

@@ -47,7 +47,6 @@ from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import contains_word
 from state_machines.grammar.tokens import Spell
-from state_machines.json_schema.algebra.number_sets import NumberSet
 from state_machines.json_schema.algebra.terms import Term
 from state_machines.json_schema.algebra.value_sets import ANY_VALUE, ValueSet
 from state_machines.json_schema.emptiness.closing import generated
@@ -56,6 +55,7 @@ from state_machines.json_schema.grammar.value_syntax import (
     WHITESPACE_LAYOUTS,
     ValueSyntax,
 )
+from state_machines.reader_languages.numbers.number_sets import NumberSet
 from state_machines.regex import compile_pattern
 
 _NULL = literal(b"null")

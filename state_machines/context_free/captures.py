@@ -199,7 +199,7 @@ class _Parser:
         return self._repeats.setdefault((id(body), least, most), Repeat(body, least, most))
 
     def _before_terminals(self, position: int, place: _Place) -> Iterator[_Item]:
-        """Add the items that follow without a lexeme; yield those before a terminal."""
+        """Add the items that follow without a lexeme; yield the items before a terminal."""
         # The list grows while it is read.
         for item in place.items:
             spend()
@@ -295,7 +295,7 @@ def _longest(state: Node, text: bytes, start: int) -> tuple[int, Node]:
 
 
 def _as_text(terminal: TerminalLanguage) -> Node:
-    """Return a terminal's language; that of a token has its text, if the grammar gives it."""
+    """Return a terminal's language; a token's language has its text, if the grammar gives it."""
     if not isinstance(terminal.language, TokenNode):
         return terminal.language
     if not terminal.name.startswith("<["):

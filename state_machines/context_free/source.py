@@ -124,7 +124,7 @@ class Source(NamedTuple):
         return self.text.startswith(text, position)
 
     def skip(self, position: int, space: re.Pattern[str] | None = None) -> int:
-        """Return the position behind white space and comments, by default those of the place."""
+        """Return the position behind white space and comments, by default as at this place."""
         character = self.text[position : position + 1]
         if "!" <= character <= "~" and character not in "/#":
             return position

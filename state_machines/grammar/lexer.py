@@ -143,7 +143,7 @@ def _find_near_ends(state: LexerState) -> frozenset[LexemeEnd]:
 
 
 def nearest_states(state: LexerState) -> Iterator[LexerState]:
-    """Yield a state and all that are reached from it, those nearest to an end first."""
+    """Yield a state and all states that it reaches, in the order of their distance to an end."""
 
     def edges(visit: Visit[Node, None]) -> list[Edge[Node, None]]:
         spend()

@@ -97,7 +97,7 @@ class Lexicon:
         self._starts: dict[int, Node] = {}
 
     def start(self, allowed: int) -> Node:
-        """Return the lexer's state before a lexeme of one of the allowed terminals."""
+        """Return the lexer's state before a lexeme of any allowed terminal."""
         known = self._starts.get(allowed)
         if known is None:
             lexemes = terminals_in(allowed & ~self.nested)

@@ -227,7 +227,7 @@ class Lexed(Node):
                     yield beyond, language, behind
 
     def _targets(self) -> Iterator[Transitions]:
-        """Yield transitions whose union, with those of nested terminals, are those of the node.
+        """Yield transitions; united with the transitions of nested terminals, they are the node's.
 
         Their targets may be dead.
         """

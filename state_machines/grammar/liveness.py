@@ -112,7 +112,7 @@ def exit_within(state: Lexed, lexer: Node) -> int:
 
 
 def exit_behind(state: Lexed, ends: frozenset[LexemeEnd]) -> int:
-    """Return the exit behind one of several ends of the lexeme."""
+    """Return the exit behind any of several ends of the lexeme."""
     exits = state.exits
     # Most lexemes have one of the first ends that were found.
     for end, found in exits.good:
@@ -213,7 +213,7 @@ def _exit_at(state: Lexed, gap: int) -> int:
 
 
 def exit_of(start: Lexed, gap: int) -> int:
-    """Return the exit of texts that empty the stack of a state, by those of its parts.
+    """Return the exit of texts that empty the stack of a state, composed from its parts' exits.
 
     Args:
         start: The state before a lexeme.

@@ -3,7 +3,7 @@
 Four floors, each of which imports only those before it:
 
 * ``algebra``: ``terms`` combine schemas by *and*, *or* and *not*. ``value_sets`` are sets of values
-  by type, with ``number_sets``, ``array_shape`` and ``object_shape``.
+  by type, with ``array_shape`` and ``object_shape``.
 * ``reader``: from keywords to terms. ``keywords`` is the table of keywords; ``assertions``,
   ``applicators`` and ``unevaluated`` have their readers.
   ``document`` (``$ref``), ``dialects`` (``$schema``) and ``schema_copy`` have the schemas. A
@@ -12,10 +12,9 @@ Four floors, each of which imports only those before it:
   empty; ``closing`` leaves out properties that no schema lists; ``checks`` evaluates everything
   that an answer can reach.
 * ``grammar``: from value sets to grammar nodes. ``translator`` makes the nodes, ``value_syntax``
-  says how values are written, ``number_text`` how numbers are.
+  says how values are written.
 
-``machine`` is the entry to all floors; ``plain_schemas`` recognises schemas that need no
-compilation. The languages of formats, numbers and patterns come from
+``machine`` is the entry to all floors. The languages of formats, numbers and patterns come from
 :mod:`state_machines.reader_languages` and :mod:`state_machines.regex`.
 """
 

@@ -160,7 +160,7 @@ class JsonSchemaStateMachine(StateMachine):
     """Accepts the JSON texts whose values satisfy a JSON Schema.
 
     Strings are spelled as :mod:`state_machines.grammar.encoding` describes, numbers as
-    :mod:`state_machines.json_schema.grammar.number_text` describes, names as ``json.dumps``
+    :mod:`state_machines.reader_languages.numbers.number_text` describes, names as ``json.dumps``
     writes them.
 
     Args:

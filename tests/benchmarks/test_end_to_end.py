@@ -14,6 +14,7 @@ from alternation import ratio_of
 from arguments import NamedTokenizer
 from documents import choose
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 from random_models import Size, make_random_model
 from scripted_model import ScriptedModel, script_of
 from stacks import SEEDED
@@ -25,21 +26,11 @@ SENTENCE = "the quick brown fox jumps over the lazy dog and goes home"
 STRUCTURE = {"numbers": [[n, n + 1] for n in range(18)], "ok": True}
 TEXT = {"story": " ".join([SENTENCE] * 3)}
 SCHEMAS: dict[str, Any] = {
-    "structure": {
-        "type": "object",
-        "properties": {
-            "numbers": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
-            "ok": {"type": "boolean"},
-        },
-        "required": ["numbers", "ok"],
-        "additionalProperties": False,
-    },
-    "text": {
-        "type": "object",
-        "properties": {"story": {"type": "string"}},
-        "required": ["story"],
-        "additionalProperties": False,
-    },
+    "structure": closed_object(
+        numbers={"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+        ok={"type": "boolean"},
+    ),
+    "text": closed_object(story={"type": "string"}),
 }
 STACKS = ["ours", "mlx-lm"] + (["llguidance"] if find_spec("llguidance") else [])
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from object_schemas import closed_object
 from quality import main
 from quality_arms import ARMS, MAIN_ARMS
 from quality_outcomes import Outcome, append_outcomes, read_outcomes
@@ -114,16 +115,11 @@ def test_missing_and_superfluous_calls_are_wrong() -> None:
     assert compare_calls([CALL_A], ["a"]) == {"count": False, "0.function": False, "0.x": False}
 
 
-PERSON = {
-    "type": "object",
-    "properties": {
-        "age": {"type": ["integer", "null"]},
-        "city": {"enum": ["Oslo", "Rome", None]},
-        "tall": {"type": "boolean"},
-    },
-    "required": ["age", "city", "tall"],
-    "additionalProperties": False,
-}
+PERSON = closed_object(
+    age={"type": ["integer", "null"]},
+    city={"enum": ["Oslo", "Rome", None]},
+    tall={"type": "boolean"},
+)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from object_schemas import closed_object
 
 from proxy_engine import InferenceEngine
 
@@ -14,16 +15,11 @@ from proxy_engine import InferenceEngine
 SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     "flat object": (
         "Extract name, age, city as JSON: Ada, 36, lives in London.",
-        {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "minLength": 1, "maxLength": 12},
-                "age": {"type": "integer", "minimum": 0, "maximum": 130},
-                "city": {"type": "string", "maxLength": 12},
-            },
-            "required": ["name", "age", "city"],
-            "additionalProperties": False,
-        },
+        closed_object(
+            name={"type": "string", "minLength": 1, "maxLength": 12},
+            age={"type": "integer", "minimum": 0, "maximum": 130},
+            city={"type": "string", "maxLength": 12},
+        ),
     ),
     "recursion": (
         "Write a task with one subtask as JSON.",
@@ -68,32 +64,22 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "patterns": (
         "Give a date and an order number as JSON.",
-        {
-            "type": "object",
-            "properties": {
-                "date": {"type": "string", "pattern": r"^20\d\d-(0[1-9]|1[0-2])-[0-2]\d$"},
-                "order": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
-            },
-            "required": ["date", "order"],
-            "additionalProperties": False,
-        },
+        closed_object(
+            date={"type": "string", "pattern": r"^20\d\d-(0[1-9]|1[0-2])-[0-2]\d$"},
+            order={"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
+        ),
     ),
     "arrays and numbers": (
         "Write coordinates and tags as JSON.",
-        {
-            "type": "object",
-            "properties": {
-                "point": {
-                    "type": "array",
-                    "prefixItems": [{"type": "integer", "minimum": -9, "maximum": 9}] * 2,
-                    "items": False,
-                    "minItems": 2,
-                },
-                "tags": {"type": "array", "items": {"enum": ["a", "b", None]}, "maxItems": 3},
+        closed_object(
+            point={
+                "type": "array",
+                "prefixItems": [{"type": "integer", "minimum": -9, "maximum": 9}] * 2,
+                "items": False,
+                "minItems": 2,
             },
-            "required": ["point", "tags"],
-            "additionalProperties": False,
-        },
+            tags={"type": "array", "items": {"enum": ["a", "b", None]}, "maxItems": 3},
+        ),
     ),
 }
 

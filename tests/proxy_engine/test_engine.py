@@ -21,6 +21,7 @@ import pytest
 from architectures import small_model
 from engine_parts import on_model_thread
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 
 from proxy_engine import (
     CacheOptions,
@@ -50,16 +51,11 @@ from state_machines import (
 )
 from state_machines.completion import Completion
 
-PERSON: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 8},
-        "age": {"type": "integer", "minimum": 0, "maximum": 130},
-        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 3},
-    },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
-}
+PERSON: dict[str, Any] = closed_object(
+    name={"type": "string", "maxLength": 8},
+    age={"type": "integer", "minimum": 0, "maximum": 130},
+    tags={"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 3},
+)
 
 
 class Person(pydantic.BaseModel):

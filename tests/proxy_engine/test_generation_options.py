@@ -14,6 +14,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from object_schemas import closed_object
 
 from proxy_engine import (
     CacheOptions,
@@ -27,12 +28,7 @@ from proxy_engine import (
 from proxy_engine.answers.response_format import ResponseFormatCompiler
 
 LIST = {"type": "array", "items": {"type": "string"}}
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+PERSON = closed_object(name={"type": "string"}, age={"type": "integer"})
 TOOL = {"type": "function", "function": {"name": "a", "parameters": PERSON}}
 
 

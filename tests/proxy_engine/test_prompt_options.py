@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from chat_templates import with_chat_template
 from engine_parts import prompt_text
+from object_schemas import closed_object, function_tool
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import GenerationOptions, InferenceEngine, InvalidOptionError
@@ -14,18 +15,7 @@ from proxy_engine.options.generation import ReasoningOptions
 from state_machines.root import Marker, Series, Text
 from state_machines.tool_calls import FORMATS
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "add",
-        "parameters": {
-            "type": "object",
-            "properties": {"a": {"enum": [1, 2]}},
-            "required": ["a"],
-            "additionalProperties": False,
-        },
-    },
-}
+TOOL = function_tool("add", closed_object(a={"enum": [1, 2]}))
 
 
 @pytest.fixture(scope="module")

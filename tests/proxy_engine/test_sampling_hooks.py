@@ -12,6 +12,7 @@ import numpy as np
 import pydantic
 import pytest
 from mlx_lm import sample_utils
+from object_schemas import closed_object
 
 from proxy_engine import (
     BatchRequest,
@@ -25,12 +26,7 @@ from proxy_engine import (
 )
 from state_machines import ChoiceStateMachine
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+PERSON = closed_object(name={"type": "string", "maxLength": 12}, age={"type": "integer"})
 PROMPT = "Ada is 36."
 
 

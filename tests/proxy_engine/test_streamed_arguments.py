@@ -6,6 +6,7 @@ import json
 
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 from scripted_answers import ScriptedModel
 
 from proxy_engine import InferenceEngine, Tool, ToolCallDelta, ToolCallFinished
@@ -14,12 +15,7 @@ from state_machines.tool_calls import FORMATS
 
 TOOL = Tool(
     "write_file",
-    parameters={
-        "type": "object",
-        "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
-        "required": ["path", "content"],
-        "additionalProperties": False,
-    },
+    parameters=closed_object(path={"type": "string"}, content={"type": "string"}),
 )
 TEXT = "".join(f"def f{number}(a):\n    return a + {number}\n" for number in range(12))
 ARGUMENTS = {"path": "a.py", "content": f"{TEXT}end"}

@@ -6,18 +6,14 @@ from typing import Annotated, Any, Literal
 
 import jsonschema
 import pytest
+from object_schemas import closed_object
 from pydantic import Field
 
 from proxy_engine import InferenceEngine, Interaction, ReasoningOptions, Role
 
 pytestmark = pytest.mark.model
 
-ANSWER = {
-    "type": "object",
-    "properties": {"warm": {"type": "boolean"}},
-    "required": ["warm"],
-    "additionalProperties": False,
-}
+ANSWER = closed_object(warm={"type": "boolean"})
 
 
 def weather(city: Literal["Lima", "Oslo"], days: Annotated[int, Field(ge=1, le=9)] = 1) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from object_schemas import closed_object
 
 from state_machines import JsonSchemaStateMachine, RegexStateMachine, StateMachine, Vocabulary
 from state_machines.repetition import RepetitionDetector
@@ -57,12 +58,7 @@ def array(items: Any = STRING, **more: Any) -> JsonSchemaStateMachine:
 
 
 def record(value: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {"name": value},
-        "required": ["name"],
-        "additionalProperties": False,
-    }
+    return closed_object(name=value)
 
 
 @pytest.mark.parametrize(

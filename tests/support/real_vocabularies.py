@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from judging import Judge
+from object_schemas import closed_object
 from small_vocabulary import an_ending, walk_masks
 
 from state_machines import JsonSchemaStateMachine, Vocabulary
@@ -14,17 +15,13 @@ __all__ = ["SCHEMAS", "assert_masks_on_a_walk"]
 
 SCHEMAS: dict[str, Any] = {
     "anything": {},
-    "person": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "minLength": 1, "maxLength": 12},
-            "age": {"type": "integer", "minimum": 0, "maximum": 130},
-            "mail": {"type": "string", "pattern": "^[a-z.]+@[a-z]+\\.(com|org)$"},
-            "role": {"enum": ["admin", "user", "gäst", None]},
-        },
-        "required": ["name", "age"],
-        "additionalProperties": False,
-    },
+    "person": closed_object(
+        ["name", "age"],
+        name={"type": "string", "minLength": 1, "maxLength": 12},
+        age={"type": "integer", "minimum": 0, "maximum": 130},
+        mail={"type": "string", "pattern": "^[a-z.]+@[a-z]+\\.(com|org)$"},
+        role={"enum": ["admin", "user", "gäst", None]},
+    ),
     "tree": {
         "$ref": "#/$defs/node",
         "$defs": {

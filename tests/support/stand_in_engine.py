@@ -17,17 +17,14 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple, Self
 
+from object_schemas import closed_object
+
 from proxy_engine.errors import EngineClosedError, OutputValidationError, PromptError
 from proxy_engine.options.generation import GenerationOptions
 from proxy_engine.results.generation import GenerationResult
 from proxy_engine.results.parts import CutShort, RejectedAnswer, Usage
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"n": {"type": "integer", "minimum": 0}, "text": {"type": "string"}},
-    "required": ["n", "text"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(n={"type": "integer", "minimum": 0}, text={"type": "string"})
 
 
 class Item(NamedTuple):

@@ -104,7 +104,7 @@ class _Tables:
 
 
 class _Scope:
-    """The names of one grammar, which may be nested in another one.
+    """The names of a grammar, which may be nested in another grammar.
 
     Args:
         definitions: The definitions of names.
@@ -136,7 +136,7 @@ class _Scope:
         self.ignored = frozenset(part.number for part in parts if isinstance(part, Terminal))
 
     def read_rules(self) -> None:
-        """Enter the rules of this grammar, and of those nested in it, in the tables."""
+        """Enter the rules of this grammar, and of nested grammars, in the tables."""
         rules = {self._prefix + rule.name: rule for rule in self._definitions.rules.values()}
         # Rules of nested grammars come last.
         self._tables.rules |= rules

@@ -90,7 +90,7 @@ def _definitions(source: Source, position: int) -> tuple[int, Definitions]:
 
 
 def _nested(source: Source, start: int) -> tuple[int, Inline]:
-    """Read a grammar in another one, from its ``%lark`` on."""
+    """Read a nested grammar, from its ``%lark`` on."""
     position = source.skip(start + len("%lark"), SPACE)
     if not source.at(position, "{"):
         raise source.invalid("a { was expected behind %lark", position)

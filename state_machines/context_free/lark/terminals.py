@@ -129,7 +129,7 @@ class TerminalCompiler(ExpressionCompiler):
     # References
 
     def _compile_names(self, expression: Expression) -> None:
-        """Compile the terminals that an expression refers to, each after those it refers to."""
+        """Compile the terminals that an expression refers to, in the order of their references."""
         edges: dict[str, list[str]] = {}
         pending = self._names(expression, self._rule)
         while pending:

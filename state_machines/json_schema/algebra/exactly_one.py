@@ -16,7 +16,6 @@ from state_machines.budgets import Verdict, spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.text_languages import list_words
-from state_machines.json_schema.algebra.number_sets import ALL_NUMBERS, NO_NUMBERS
 from state_machines.json_schema.algebra.terms import Evaluated, Term, TermTable
 from state_machines.json_schema.algebra.value_sets import (
     ANY_TEXT,
@@ -26,6 +25,7 @@ from state_machines.json_schema.algebra.value_sets import (
     value_set,
 )
 from state_machines.limits import LIMITS
+from state_machines.reader_languages.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
 
 FEW_ALTERNATIVES = 8
 """Alternatives up to which every pair is tested for overlap; beyond, tags preselect the pairs."""

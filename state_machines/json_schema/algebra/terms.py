@@ -202,7 +202,7 @@ class TermTable:
         return self._with_complement(exactly_one, none_or_two)
 
     def conditional(self, condition: Term, then: Term, otherwise: Term) -> Term:
-        """Return ``then`` within the condition, and ``otherwise`` outside of it."""
+        """Return ``then`` where the condition holds, and ``otherwise`` elsewhere."""
         branches = ((condition, then), (self.negation(condition), otherwise))
         return self._with_complement(
             self.any_of(map(self.all_of, branches)),
@@ -212,7 +212,7 @@ class TermTable:
         )
 
     def _with_complement(self, term: Term, complement: Callable[[TermTable], Term]) -> Term:
-        """Register a complement that is smaller than the one that De Morgan's laws give."""
+        """Register a complement that is smaller than the result of De Morgan's laws."""
         if isinstance(term, Disjunction):
             self._complements[term] = complement
         return term

@@ -26,12 +26,6 @@ from state_machines.grammar.nodes import union
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import word_language
 from state_machines.json_schema.algebra.array_shape import ArrayShape
-from state_machines.json_schema.algebra.number_sets import (
-    ALL_NUMBERS,
-    NO_NUMBERS,
-    NumberSet,
-    points,
-)
 from state_machines.json_schema.algebra.object_shape import (
     NO_OTHER_NAMES,
     ObjectShape,
@@ -40,6 +34,12 @@ from state_machines.json_schema.algebra.object_shape import (
 from state_machines.json_schema.algebra.terms import FALSE, Evaluated, Term, TermTable
 from state_machines.limits import LIMITS
 from state_machines.reader_languages.numbers.intervals import exact
+from state_machines.reader_languages.numbers.number_sets import (
+    ALL_NUMBERS,
+    NO_NUMBERS,
+    NumberSet,
+    points,
+)
 
 _TYPE_ALTERNATIVES = 1024
 """Alternatives of one JSON type in the normal form of a schema."""
@@ -159,7 +159,7 @@ def disjoin(parts: Iterable[ValueSet]) -> ValueSet:
 
 
 def _simplified(shapes: Iterable[_Shape]) -> tuple[_Shape, ...]:
-    """Return different shapes; an unconstrained shape alone, since it contains the others."""
+    """Return different shapes; only an unconstrained shape, since it contains all shapes."""
     distinct = tuple(shapes)
     return next(((shape,) for shape in distinct if shape.is_unconstrained), distinct)
 
@@ -262,7 +262,7 @@ def _check_count(count: int) -> None:
 
 
 def restrict_one_type(values: NumberSet | Node | ArrayShape | ObjectShape) -> ValueSet:
-    """Return all values, with the values of one type restricted; a node is one of strings."""
+    """Return all values, with the values of one type restricted; a node restricts strings."""
     match values:
         case NumberSet():
             return replace(ANY_VALUE, numbers=values)
@@ -283,7 +283,7 @@ def is_encodable(text: str) -> bool:
 
 
 def is_json_value(value: Any) -> bool:
-    """Return whether a value is one of JSON: numbers are finite, and names are strings."""
+    """Return whether JSON can write a value: numbers are finite, and names are strings."""
     match value:
         case None | bool() | str() | int():
             return True

@@ -86,7 +86,7 @@ def smallest_empty_schema(context: Context, root: SchemaLocation) -> SchemaLocat
 
 
 def _needed_schemas(location: SchemaLocation, root: SchemaLocation) -> Iterator[SchemaLocation]:
-    """Yield subschemas of a schema that is empty if one of them is."""
+    """Yield subschemas whose emptiness makes the schema empty."""
     if isinstance(location.schema, bool):
         return
     known = KEYWORDS_BY_DRAFT[location.dialect.name]

@@ -165,6 +165,7 @@ class _Solver:
         self._table = table
         self._has_value = has_value
         self._by_absence = by_absence
+        self._matching: dict[tuple[Node, Node], tuple[Node, list[str] | None]] = {}
 
     def search(
         self,
@@ -314,11 +315,7 @@ class _Solver:
         self, names: Node, known: Term, condition: Matching, assignment: Assignment
     ) -> Iterator[Assignment]:
         """Yield the assignment with a member whose name is in ``names``, value in ``known``."""
-        matching = intersection((names, condition.names))
-        if matching.is_empty:
-            return
-        # With more words than clauses, one is left whatever the other clauses take.
-        words = list_words(matching, len(self._clauses) + 1)
+        matching, words = self._common(names, condition.names)
         if words is not None:
             for word in words:
                 yield from self._with_member(word, known, condition.term, assignment)
@@ -327,6 +324,19 @@ class _Solver:
         if self._has_value(value):
             unnamed = (*assignment.unnamed, (matching, value))
             yield Assignment(assignment.present, unnamed, assignment.absent)
+
+    def _common(self, names: Node, others: Node) -> tuple[Node, list[str] | None]:
+        """Return the common names of two languages, and their list.
+
+        The list is ``None`` if there are more names than clauses, so that one is left whatever the
+        other clauses take.
+        """
+        known = self._matching.get((names, others))
+        if known is None:
+            common = intersection((names, others))
+            words = [] if common.is_empty else list_words(common, len(self._clauses) + 1)
+            known = self._matching[names, others] = common, words
+        return known
 
     def _with_absent_names(self, assignment: Assignment, satisfied: int) -> Assignment:
         """Return a closed-world assignment with the absent names that its clauses rely on.

@@ -1,7 +1,8 @@
-"""The values that are generated: with ``additional_properties="closed"``, those of closed objects.
+"""The values that are generated: with ``additional_properties="closed"``, objects are closed.
 
-Closing leaves out values, but never all of them. It applies to the head normal form of a whole
-conjunction, since an object may have the properties that any of its parts lists.
+An object then gets only properties that a schema lists, unless that would leave no value. It
+applies to the head normal form of a whole conjunction, since an object may have the properties that
+any of its parts lists.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from state_machines.json_schema.reader.context import Context
 
 
 def generated(context: Context, term: Term) -> ValueSet:
-    """Return the values of a term that are generated: all, or those of closed containers.
+    """Return the values of a term that are generated, closed if the options say so.
 
     Raises:
         SchemaError: A schema is malformed or unsupported, or applies itself to the same value.

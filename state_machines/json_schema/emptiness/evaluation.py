@@ -50,7 +50,7 @@ class _CyclicQueryError(Exception):
 
 
 class _UnknownTermError(Exception):
-    """The emptiness of a term depends on that of another, which has not been visited."""
+    """The emptiness of a term depends on a term that has not been visited."""
 
     def __init__(self, term: Term) -> None:
         self.term = term
@@ -192,7 +192,7 @@ def are_disjoint(context: Context, left: Term, right: Term) -> Verdict:
 
 
 def admitted_unless_cyclic(context: Context, term: Term) -> ValueSet | None:
-    """Return the head normal form of a term; ``None`` if it depends on the one in progress."""
+    """Return the head normal form of a term; ``None`` if it depends on a term in progress."""
     return _query(context, lambda: admitted(context, term))
 
 

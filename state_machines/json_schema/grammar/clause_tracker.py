@@ -131,7 +131,7 @@ class ClauseTracker:
         return not self.has_value(self.table.all_of((known, term)))
 
     def _implies(self, known: Term, term: Term) -> bool:
-        """Return whether the values of a term are surely among those of another."""
+        """Return whether a term's values surely are values of another term."""
         return self._is_surely_empty(self.table.all_of((known, self.table.negation(term))))
 
     def _is_surely_empty(self, term: Term) -> bool:

@@ -98,7 +98,7 @@ class ObjectPlan:
             self._expanded.put(id(node), ref(node))
 
     def after_listed(self, state: MemberState, index: int) -> Node:
-        """Return the node after a listed name: colon, value and the other members."""
+        """Return the node after a listed name: colon, value and further members."""
         transitions = self.steps.after_listed(state, index)
         return self._after_name(transitions, self.steps.listed.names[index])
 
@@ -218,7 +218,7 @@ class UnlistedName(Dispatch):
 
     @property
     def following_bytes(self) -> int:
-        """The bytes that continuations begin with, and perhaps others."""
+        """A superset of the bytes that continuations begin with."""
         colon = self.plan.syntax.colon
         return ANY_BYTE if colon.nullable else colon.first_bytes
 
@@ -278,7 +278,7 @@ class AnyName(UnlistedName):
 
 
 class NameChoice(WordTransitions):
-    """The rest of a listed name, one of those below a vertex of the trie, and what follows it."""
+    """The rest of a listed name below a vertex of the trie, and the text behind the name."""
 
     __slots__ = ("candidates", "plan", "state", "vertex")
 
@@ -311,7 +311,7 @@ class NameChoice(WordTransitions):
         return _names_below(self.plan, self.state, child, self.candidates)
 
     def word_transitions(self) -> Iterator[tuple[bytes, Node]]:
-        """Yield the rests of some names, missing ones first, each with the node after it."""
+        """Yield the rests of some names, missing names first, each with the node after it."""
         plan, below = self.plan, self.candidates & self.vertex.indices
         missing = below & self.state.missing
         if plan.steps.is_bounded:
@@ -365,7 +365,7 @@ def _after_name(plan: ObjectPlan, state: MemberState, name: _Name) -> Node:
 
 
 class _AfterName(Lazy):
-    """Colon, value and the other members after a name that is not recorded."""
+    """Colon, value and further members after a name that is not recorded."""
 
     __slots__ = ("name", "plan", "state")
 

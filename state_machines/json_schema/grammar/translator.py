@@ -22,7 +22,6 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node, SharedDerivatives,
 from state_machines.grammar.nodes import union
 from state_machines.grammar.shortest import shortest_word
 from state_machines.json_schema.algebra.array_shape import ArrayShape
-from state_machines.json_schema.algebra.number_sets import NumberSet
 from state_machines.json_schema.algebra.object_shape import ObjectShape
 from state_machines.json_schema.algebra.terms import Term
 from state_machines.json_schema.algebra.value_sets import (
@@ -37,10 +36,11 @@ from state_machines.json_schema.emptiness.unique_items import (
     check_distinct,
     count_scalars,
 )
-from state_machines.json_schema.grammar.number_text import number_language
 from state_machines.json_schema.grammar.value_syntax import JSON_SYNTAXES, ValueSyntax
 from state_machines.json_schema.reader.context import Context
 from state_machines.limits import LIMITS
+from state_machines.reader_languages.numbers.number_sets import NumberSet
+from state_machines.reader_languages.numbers.number_text import number_language
 from state_machines.reader_languages.numbers.same_double import every_spelling
 
 _LISTED_VALUES = 64
@@ -209,7 +209,7 @@ class Translator:
             return
         if shape not in self._checked:
             if shape in self._checking:
-                # Its values are being listed, which only lists fewer without this array.
+                # Its values are being listed; the list may be shorter without this array.
                 raise UnsupportedSchemaError("a recursive array", keyword="uniqueItems")
             self._checking.add(shape)
             error: UnsupportedSchemaError | None = None

@@ -100,7 +100,7 @@ def white_space(max_chars: int | None) -> Node:
 
 
 class ItemSyntax:
-    """How the items of an array are written; the default brackets are those of JSON.
+    """How the items of an array are written; the default brackets are JSON's.
 
     Args:
         layout: What separates the items.
@@ -172,7 +172,7 @@ class ValueSyntax:
         false: The spelling of ``false``.
         quotes_strings: Whether strings and names are JSON strings.
         plain_integers: Whether integers are written without a point, see
-            :func:`~state_machines.json_schema.grammar.number_text.number_language`.
+            :func:`~state_machines.reader_languages.numbers.number_text.number_language`.
     """
 
     null: Node = literal(b"null")

@@ -15,7 +15,6 @@ from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition, symbols
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.json_schema.algebra.array_shape import ArrayShape
-from state_machines.json_schema.algebra.number_sets import INTEGERS, NumberSet
 from state_machines.json_schema.algebra.object_shape import (
     Absent,
     Clause,
@@ -40,6 +39,7 @@ from state_machines.json_schema.reader.document import SchemaLocation
 from state_machines.quotes import SUBSTRING_UNIT, UNITS
 from state_machines.reader_languages.formats import format_language
 from state_machines.reader_languages.numbers.intervals import Interval, exact
+from state_machines.reader_languages.numbers.number_sets import INTEGERS, NumberSet
 from state_machines.reader_languages.table import reader_language
 from state_machines.regex import compile_pattern
 
@@ -285,7 +285,7 @@ def dependent_required(context: Context, location: SchemaLocation, value: Any) -
 
 
 def _dependency_clauses(dependencies: Mapping[str, Sequence[str]], table: TermTable) -> ObjectShape:
-    """Return the objects in which each property of a mapping implies others."""
+    """Return the objects in which each property of a mapping implies further properties."""
     listed: dict[str, None] = {}
     clauses: list[Clause] = []
     for name, names in dependencies.items():
@@ -301,7 +301,7 @@ def _dependency_clauses(dependencies: Mapping[str, Sequence[str]], table: TermTa
 
 
 def require_properties(names: Iterable[str]) -> ValueSet:
-    """Return all values except objects that lack one of the properties."""
+    """Return all values except objects that lack any of the properties."""
     required_names = tuple(names)
     if not all(map(is_encodable, required_names)):
         return replace(ANY_VALUE, objects=())

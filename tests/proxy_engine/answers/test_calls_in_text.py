@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from object_schemas import closed_object
 from schema_strategies import examples
 from small_vocabulary import brute_force_mask
 
@@ -38,15 +39,11 @@ from state_machines.tool_calls import (
 )
 from state_machines.tool_calls.calls_in_text import NamedArguments, calls_in_text
 
-CITY: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string", "maxLength": 6},
-        "days": {"type": "integer", "minimum": 1, "maximum": 3},
-    },
-    "required": ["city"],
-    "additionalProperties": False,
-}
+CITY: dict[str, Any] = closed_object(
+    ["city"],
+    city={"type": "string", "maxLength": 6},
+    days={"type": "integer", "minimum": 1, "maximum": 3},
+)
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 SCHEMAS = {"get": CITY, "get_all": CITY, "now": NOTHING}
 TOOLS = [ToolSignature(name, schema) for name, schema in SCHEMAS.items()]

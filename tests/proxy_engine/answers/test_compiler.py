@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from object_schemas import closed_object
 
 from proxy_engine import (
     EngineError,
@@ -55,18 +56,8 @@ from state_machines.root import (
 )
 from state_machines.tool_calls import FORMATS, Delimiters, ToolSignature
 
-CITY = {
-    "type": "object",
-    "properties": {"city": {"type": "string", "maxLength": 3}, "days": {"enum": [1, 2]}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
-ANSWER = {
-    "type": "object",
-    "properties": {"ok": {"type": "boolean"}},
-    "required": ["ok"],
-    "additionalProperties": False,
-}
+CITY = closed_object(["city"], city={"type": "string", "maxLength": 3}, days={"enum": [1, 2]})
+ANSWER = closed_object(ok={"type": "boolean"})
 
 
 def tool(name: str, parameters: Any = CITY) -> dict[str, Any]:

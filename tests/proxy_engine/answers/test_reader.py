@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from call_walks import a_word
 from jsonschema import Draft202012Validator
+from object_schemas import closed_object
 
 from proxy_engine.answers.composition import Calls, Reasoning, compose_answer
 from proxy_engine.answers.reader import AnswerReader
@@ -41,15 +42,11 @@ from state_machines.root.attribution import Attribution
 from state_machines.root.spellings import speller
 from state_machines.tool_calls import FORMATS, Delimiters, ToolFormat, ToolSignature
 
-PARAMETERS = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string", "maxLength": 6},
-        "days": {"type": "integer", "minimum": 1, "maximum": 3},
-    },
-    "required": ["city"],
-    "additionalProperties": False,
-}
+PARAMETERS = closed_object(
+    ["city"],
+    city={"type": "string", "maxLength": 6},
+    days={"type": "integer", "minimum": 1, "maximum": 3},
+)
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 ANSWER = {"type": "array", "items": {"type": "boolean"}, "maxItems": 3}
 THINK = Delimiters("<think>", "</think>")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from mlx_lm.models import llama
 from mlx_lm.sample_utils import make_logits_processors
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 
 from proxy_engine import InferenceEngine, ModelNotFoundError, RawPrompt, TokenGenerated
 from proxy_engine.bridge.commands import LoadCommand
@@ -31,12 +32,7 @@ TOKENS = [TokenGenerated(part="text", token_id=id, text="?") for id in (4, 3, 6)
 LOAD = {"cmd": "load", "path": "p"}
 GENERATE = {"cmd": "generate", "prompt": "x"}
 HELLO = [{"role": "user", "content": "x"}]
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"enum": [1, 2]}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+PERSON = closed_object(name={"type": "string", "maxLength": 8}, age={"enum": [1, 2]})
 
 
 def asked_of(*commands: dict[str, Any]) -> list[tuple[Any, dict[str, Any]]]:

@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 import stand_in_engine
+from object_schemas import closed_object
 from stand_in_engine import StandInEngine
 from terminal import Terminal, plain
 
@@ -22,15 +23,9 @@ from proxy_engine import InferenceEngine
 from proxy_engine.cli.main import main
 
 ROOT = Path(__file__).parents[3]
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 5, "pattern": "^[a-zä]*$"},
-        "age": {"enum": [1, 2]},
-    },
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(
+    name={"type": "string", "maxLength": 5, "pattern": "^[a-zä]*$"}, age={"enum": [1, 2]}
+)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import stand_in_engine
+from object_schemas import closed_object
 from PIL import Image
 from stand_in_engine import StandInEngine
 from vision_models import vision_checkpoint
@@ -372,12 +373,7 @@ class TestRandomModel:
 
     @pytest.fixture
     def schema(self, directory: Path) -> Any:
-        schema = {
-            "type": "object",
-            "properties": {"shop": {"type": "string", "maxLength": 8}, "paid": {"type": "boolean"}},
-            "required": ["shop", "paid"],
-            "additionalProperties": False,
-        }
+        schema = closed_object(shop={"type": "string", "maxLength": 8}, paid={"type": "boolean"})
         (directory / "schema.json").write_text(json.dumps(schema))
         return schema
 

@@ -9,6 +9,7 @@ import engine_parts
 import pytest
 from chat_templates import with_chat_template
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 from rendered_prompts import encode_prompt
 
 from proxy_engine import GenerationOptions, InferenceEngine, PromptError, RawPrompt
@@ -16,12 +17,7 @@ from proxy_engine.conversation.schema_text import schema_text, with_schema_text
 from state_machines import JsonSchemaStateMachine
 from state_machines.root import Choice, Series, Structured, Text
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"age": {"type": "integer"}},
-    "required": ["age"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(age={"type": "integer"})
 OUTLINE = 'Answer with JSON in this form:\n{\n  "age": integer\n}'
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from family_tokenizers import family_tokenizer
+from object_schemas import function_tool
 from tiny_models import make_tiny_tokenizer
 
 from proxy_engine import InferenceEngine
@@ -14,10 +15,7 @@ from proxy_engine.conversation.prompts import PromptStyle
 from proxy_engine.conversation.tool_format_detection import detect
 from state_machines.tool_calls import FORMATS
 
-TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {"name": "weather", "description": "", "parameters": {"type": "object"}},
-}
+TOOL: dict[str, Any] = function_tool("weather", {"type": "object"}, description="")
 MESSAGES = """{% for m in messages %}{{ m.role }}: {{ m.content }}
 {% for c in m.tool_calls or [] %}OPEN{"name": "{{ c.function.name }}", "arguments": \
 {{ c.function.arguments | tojson }}}CLOSE{% endfor %}

@@ -15,6 +15,7 @@ import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from object_schemas import closed_object
 
 from proxy_engine import (
     EarlierRunError,
@@ -334,12 +335,7 @@ def test_failed_conversion_to_parquet_is_repeated(
 
 texts = st.text(st.sampled_from('a",\n\r;5 \\ü\0'), max_size=6)
 values = st.none() | st.booleans() | st.integers() | texts | st.lists(texts, max_size=2)
-SCHEMA = {
-    "type": "object",
-    "properties": {"s": {"type": "string"}, "o": {"type": ["string", "integer", "array"]}},
-    "required": ["s"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(["s"], s={"type": "string"}, o={"type": ["string", "integer", "array"]})
 answers = st.fixed_dictionaries(
     {"s": texts}, optional={"o": texts | st.integers() | st.lists(texts)}
 )

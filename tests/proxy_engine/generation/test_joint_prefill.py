@@ -13,6 +13,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import make_prompt_cache
 
 from proxy_engine.generation import ForwardPass, Prefill, Timings
+from proxy_engine.generation.batch_rows import CachedText
 from proxy_engine.generation.cache_layers import extract_kv_row
 from proxy_engine.generation.prefill import (
     can_join_prefill,
@@ -22,14 +23,14 @@ from proxy_engine.generation.prefill import (
 )
 
 
-class SequenceState:
-    def __init__(self, tokens: list[int]) -> None:
-        self.tokens = tokens
+class ReadText(CachedText):
+    """A text whose prompt is read."""
+
+    def __init__(self, tokens: list[int], processed: int) -> None:
+        super().__init__(tokens, processed)
         self.prompt_tokens = len(tokens)
-        self.processed = 0
         self.logits: Any = None
         self.timings = Timings()
-        self.weights = None
 
 
 def prefill_of(model: Module, tokens: list[int], known: int, **more: Any) -> Prefill:
@@ -37,8 +38,8 @@ def prefill_of(model: Module, tokens: list[int], known: int, **more: Any) -> Pre
     cache = make_prompt_cache(model)
     if known:
         read(model, tokens[:known], cache)
-    sequence: Any = SequenceState(tokens)
-    return Prefill(sequence, ForwardPass(model), cache, 128, known, **more)
+    sequence: Any = ReadText(tokens, known)
+    return Prefill(sequence, ForwardPass(model), cache, 128, **more)
 
 
 @pytest.mark.parametrize("longest", [20, 120])

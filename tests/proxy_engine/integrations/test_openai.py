@@ -18,6 +18,7 @@ import httpx
 import openai
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import function_tool
 from pydantic import BaseModel, Field
 from scripted_answers import ScriptedModel
 from tiny_models import make_tiny_model, make_tiny_tokenizer
@@ -33,13 +34,9 @@ LONG: Any = {
     "max_tokens": 3000,
     "extra_body": {"min_tokens": 3000},
 }
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {"properties": {"city": {"enum": ["Oslo", "Lima"]}}, "required": ["city"]},
-    },
-}
+TOOL: Any = function_tool(
+    "weather", {"properties": {"city": {"enum": ["Oslo", "Lima"]}}, "required": ["city"]}
+)
 
 
 class Person(BaseModel):

@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from object_schemas import closed_object
 from speculation_checks import Comparison, outcome
 from vision_engines import Turn, VisionEngine, user
 from vision_models import VISION_ARCHITECTURES, sample_image, vision_checkpoint
@@ -31,15 +32,9 @@ FIRST, SECOND = sample_image(0), sample_image(1)
 TALL = sample_image(2, (48, 96))
 QUESTION = "What is this?"
 GREEDY: Mapping[str, Any] = {"temperature": 0.0, "max_tokens": 8, "min_tokens": 8}
-RECORD: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "kind": {"enum": ["cat", "car", "dog"]},
-        "count": {"type": "integer", "minimum": 0, "maximum": 99},
-    },
-    "required": ["kind", "count"],
-    "additionalProperties": False,
-}
+RECORD: dict[str, Any] = closed_object(
+    kind={"enum": ["cat", "car", "dog"]}, count={"type": "integer", "minimum": 0, "maximum": 99}
+)
 REPRESENTATIVES = ("qwen2_vl", "qwen3_5", "gemma4", "paligemma", "smolvlm")
 """Architectures that between them have every kind of cache, positions and mask."""
 

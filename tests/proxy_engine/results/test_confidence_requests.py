@@ -7,27 +7,14 @@ import math
 from typing import Any, Literal
 
 import pytest
+from object_schemas import closed_object, function_tool
 from pydantic import BaseModel, Field
 
 from proxy_engine import Choice, InferenceEngine
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine
 from state_machines.root import Marker, Series, Structured
 
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "parameters": {
-                "type": "object",
-                "properties": {"on": {"type": "boolean"}},
-                "required": ["on"],
-                "additionalProperties": False,
-            },
-        },
-    }
-    for name in ("set", "reset")
-]
+TOOLS = [function_tool(name, closed_object(on={"type": "boolean"})) for name in ("set", "reset")]
 
 
 class Lamp(BaseModel):

@@ -9,22 +9,13 @@ from typing import Any, Literal
 import httpx
 import openai
 import pytest
+from object_schemas import closed_object, function_tool
 from pydantic import BaseModel, Field
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "description": "Tell the weather.",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"enum": ["Lima", "Oslo"]}},
-            "required": ["city"],
-            "additionalProperties": False,
-        },
-    },
-}
+TOOL: Any = function_tool(
+    "weather", closed_object(city={"enum": ["Lima", "Oslo"]}), description="Tell the weather."
+)
 
 
 class Review(BaseModel):

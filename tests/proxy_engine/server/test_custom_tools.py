@@ -8,6 +8,7 @@ from typing import Any
 
 import openai
 import pytest
+from object_schemas import closed_object, function_tool
 
 PLAIN: dict[str, Any] = {
     "type": "custom",
@@ -26,10 +27,7 @@ NESTED: dict[str, Any] = {
         },
     },
 }
-ADD: dict[str, Any] = {
-    "type": "function",
-    "function": {"name": "add", "parameters": {"type": "object", "additionalProperties": False}},
-}
+ADD: dict[str, Any] = function_tool("add", {"type": "object", "additionalProperties": False})
 CLOCK = re.compile(r"[0-2][0-9]:[0-5][0-9]\n")
 NAMED: dict[str, Any] = {"type": "custom", "custom": {"name": "clock"}}
 
@@ -195,12 +193,7 @@ def test_choice_names_the_type_of_a_tool(client: openai.OpenAI, model: str) -> N
 # Forms of tools, formats of calls and delimiters over HTTP.
 
 
-PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {"city": {"enum": ["Lima", "Oslo"]}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
+PARAMETERS: dict[str, Any] = closed_object(city={"enum": ["Lima", "Oslo"]})
 
 
 def answer(client: openai.OpenAI, **body: Any) -> Any:

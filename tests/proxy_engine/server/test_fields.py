@@ -10,6 +10,7 @@ import httpx
 import openai
 import pytest
 from live_server import Live
+from object_schemas import closed_object
 
 from proxy_engine import SpeculationOptions
 from proxy_engine.options.generation import MAX_COUNT
@@ -25,12 +26,7 @@ HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 CONTINUED = [*HELLO, {"role": "assistant", "content": "Well"}]
 FUNCTION = {
     "name": "weather",
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"enum": ["Lima", "Oslo"]}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
+    "parameters": closed_object(city={"enum": ["Lima", "Oslo"]}),
 }
 
 

@@ -21,18 +21,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_server import Live, make_settings, serving, serving_engine
+from object_schemas import closed_object
 from vision_models import sample_image, vision_checkpoint
 
 from proxy_engine import InferenceEngine, MissingExtraError
 from proxy_engine.server.app import create_app
 from proxy_engine.server.errors import api_error
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"total": {"type": "integer"}, "paid": {"type": "boolean"}},
-    "required": ["total", "paid"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(total={"type": "integer"}, paid={"type": "boolean"})
 FUNCTION = {"name": "file", "parameters": {**SCHEMA, "required": ["paid"]}}
 
 

@@ -9,23 +9,21 @@ import httpx
 import ollama
 import pytest
 from live_server import Live
+from object_schemas import function_tool
 
 from proxy_engine.server.unknown_fields import HEADER
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 MODEL = "SmolLM2-135M-Instruct"
 SCHEMA = {"type": "object", "properties": {"stars": {"enum": [1, 2]}}, "required": ["stars"]}
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"enum": ["Lima", "Oslo"]}},
-            "required": ["city"],
-        },
+TOOL: Any = function_tool(
+    "weather",
+    {
+        "type": "object",
+        "properties": {"city": {"enum": ["Lima", "Oslo"]}},
+        "required": ["city"],
     },
-}
+)
 SHORT = {"num_predict": 12, "temperature": 0}
 
 

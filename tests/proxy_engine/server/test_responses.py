@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import openai
 import pytest
+from object_schemas import closed_object
 from pydantic import BaseModel
 from pydantic_core import to_json
 
@@ -19,12 +20,7 @@ TOOL: Any = {
     "name": "weather",
     "description": "Tell the weather.",
     "strict": True,
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"enum": ["Lima", "Oslo"]}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
+    "parameters": closed_object(city={"enum": ["Lima", "Oslo"]}),
 }
 SCHEMA: Any = {"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"]}
 

@@ -12,6 +12,7 @@ from call_walks import a_walk, calls_in
 from family_tokenizers import family_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
+from object_schemas import closed_object
 
 from proxy_engine import InvalidOptionError, OutputValidationError, Tool, ToolArgumentsError
 from proxy_engine.conversation.tool_text import write_calls
@@ -19,16 +20,9 @@ from proxy_engine.tools import parse_tool_calls
 from state_machines.errors import CompositionError
 from state_machines.tool_calls import FORMATS, ToolFormat, ToolSignature
 
-PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string"},
-        "days": {"type": "integer"},
-        "exact": {"type": "boolean"},
-    },
-    "required": ["city"],
-    "additionalProperties": False,
-}
+PARAMETERS: dict[str, Any] = closed_object(
+    ["city"], city={"type": "string"}, days={"type": "integer"}, exact={"type": "boolean"}
+)
 NESTED: dict[str, Any] = {
     "type": "object",
     "properties": {"items": {"type": "array", "items": {"anyOf": [{"type": "string"}, {}]}}},

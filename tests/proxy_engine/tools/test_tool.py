@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pydantic
 import pytest
+from object_schemas import closed_object
 
 from proxy_engine import InvalidToolError, ToolArgumentsError, ToolSchemaError
 from proxy_engine.tools import (
@@ -128,20 +129,16 @@ def test_a_dict_with_a_function() -> None:
 def test_a_model_is_a_tool() -> None:
     tool = tool_from_type(Book)
     assert (tool.name, tool.description, tool.function) == ("Book", "Order a book.", None)
-    assert tool.parameters == {
-        "type": "object",
-        "properties": {
-            "title": {"type": "string", "description": "What is on its cover."},
-            "copies": {
-                "type": "integer",
-                "default": 1,
-                "minimum": 1,
-                "description": "how many",
-            },
+    assert tool.parameters == closed_object(
+        ["title"],
+        title={"type": "string", "description": "What is on its cover."},
+        copies={
+            "type": "integer",
+            "default": 1,
+            "minimum": 1,
+            "description": "how many",
         },
-        "required": ["title"],
-        "additionalProperties": False,
-    }
+    )
     assert tool.validate({"title": "T"}) == Book(title="T")
     with pytest.raises(ToolArgumentsError, match="blank"):
         tool.validate({"title": " "})

@@ -23,9 +23,9 @@ from state_machines import (
 )
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.symbols import bytes_in
-from state_machines.json_schema.algebra.number_sets import NumberSet
-from state_machines.json_schema.grammar.number_text import number_language
 from state_machines.reader_languages.numbers.intervals import MAX_INTEGER_DIGITS, Interval
+from state_machines.reader_languages.numbers.number_sets import NumberSet
+from state_machines.reader_languages.numbers.number_text import number_language
 
 NOT_SPELLED = ["01", "00", "+1", ".5", "1.", "-", "--1", "1.5.2", "0x1", "NaN", "Infinity"]
 

@@ -16,6 +16,7 @@ from call_walks import Call, a_walk, a_word, are_distinct, calls_in
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from judging import Judge
+from object_schemas import closed_object
 from schema_strategies import examples, object_schemas, schemas
 from tool_readers import READERS, SCHEMA_READERS
 
@@ -37,26 +38,15 @@ from state_machines.tool_calls.calls_in_text import calls_in_text
 
 NAMES = ("get", "get_all", "getx", "f", "g2", "search_web")
 
-FORECAST = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string", "description": "Where?"},
-        "days": {"type": "integer", "minimum": 1, "maximum": 14, "default": 3},
-        "unit": {"enum": ["celsius", "fahrenheit"]},
-        "precise": {"type": "boolean", "default": False},
-    },
-    "required": ["city"],
-    "additionalProperties": False,
-}
+FORECAST = closed_object(
+    ["city"],
+    city={"type": "string", "description": "Where?"},
+    days={"type": "integer", "minimum": 1, "maximum": 14, "default": 3},
+    unit={"enum": ["celsius", "fahrenheit"]},
+    precise={"type": "boolean", "default": False},
+)
 PYDANTIC = {
-    "$defs": {
-        "Place": {
-            "type": "object",
-            "properties": {"lat": {"type": "number"}, "name": {"type": "string"}},
-            "required": ["lat", "name"],
-            "additionalProperties": False,
-        }
-    },
+    "$defs": {"Place": closed_object(lat={"type": "number"}, name={"type": "string"})},
     "type": "object",
     "properties": {
         "places": {"type": "array", "items": {"$ref": "#/$defs/Place"}},
@@ -67,18 +57,10 @@ PYDANTIC = {
     "required": ["places"],
     "additionalProperties": False,
 }
-SCALARS = {
-    "type": "object",
-    "properties": {"text": {"type": "string"}, "n": {"type": "integer"}, "x": {"type": "number"}},
-    "required": ["text"],
-    "additionalProperties": False,
-}
-FLAG = {
-    "type": "object",
-    "properties": {"on": {"type": "boolean"}},
-    "required": ["on"],
-    "additionalProperties": False,
-}
+SCALARS = closed_object(
+    ["text"], text={"type": "string"}, n={"type": "integer"}, x={"type": "number"}
+)
+FLAG = closed_object(on={"type": "boolean"})
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
 ARGUMENTS = st.one_of(
@@ -211,12 +193,7 @@ def test_pieces_of_generated_calls_are_attributed_and_no_call_comes_twice(
             assert calls_in(machine.pieces(text)) == calls_in(pieces)
 
 
-NUMBERS = {
-    "type": "object",
-    "properties": {"x": {"type": "number"}, "s": {"type": "string", "maxLength": 3}},
-    "required": ["x"],
-    "additionalProperties": False,
-}
+NUMBERS = closed_object(["x"], x={"type": "number"}, s={"type": "string", "maxLength": 3})
 
 
 def _json_value(value: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
+from object_schemas import closed_object
 
 from state_machines.root import RootStateMachine
 from state_machines.tool_calls import (
@@ -23,12 +24,7 @@ from state_machines.tool_calls import (
 
 WEATHER = ToolSignature(
     "get_weather",
-    {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
+    closed_object(city={"type": "string"}),
 )
 MODULES = (json_families, json_list_families, tag_families, pair_families, families)
 MOST_LINES = 12

@@ -11,6 +11,7 @@ from call_walks import Call, calls_in, ending, longest_first
 from data_files import NO_TOKENIZERS, tokenizer_files
 from family_vocabularies import family_vocabulary, read_vocabulary
 from judging import Judge
+from object_schemas import closed_object
 
 from state_machines import Vocabulary
 from state_machines.errors import MarkerError
@@ -23,16 +24,12 @@ BY_TOKEN = {"<|eot_id|>": "llama3", "<start_of_turn>": "gemma3", "<|im_end|>": "
 TOOLS = [
     ToolSignature(
         "get",
-        {
-            "type": "object",
-            "properties": {
-                "city": {"type": "string", "maxLength": 12},
-                "days": {"type": "integer", "minimum": 1, "maximum": 14},
-                "exact": {"type": "boolean"},
-            },
-            "required": ["city"],
-            "additionalProperties": False,
-        },
+        closed_object(
+            ["city"],
+            city={"type": "string", "maxLength": 12},
+            days={"type": "integer", "minimum": 1, "maximum": 14},
+            exact={"type": "boolean"},
+        ),
     ),
     ToolSignature("get_all", {"type": "object", "additionalProperties": False}),
 ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from call_walks import Call, a_walk, are_distinct, calls_in
+from object_schemas import closed_object
 
 from state_machines.argument_notations import JsonNotation
 from state_machines.errors import (
@@ -33,12 +34,7 @@ from state_machines.tool_calls import (
 )
 
 ROOT = Path(__file__).parents[3]
-CITY: dict[str, Any] = {
-    "type": "object",
-    "properties": {"city": {"enum": ["Oslo"]}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
+CITY: dict[str, Any] = closed_object(city={"enum": ["Oslo"]})
 NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 WEATHER = ToolSignature("get_weather", CITY)
 CLOCK = ToolSignature("clock", NOTHING)

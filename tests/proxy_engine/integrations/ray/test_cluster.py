@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import pyarrow
 import pytest
+from object_schemas import closed_object
 from pyarrow import parquet
 from pydantic import BaseModel
 
@@ -35,12 +36,7 @@ pytestmark = pytest.mark.soak
 ROWS = 400
 DEATHS = {140: "kill", 260: "exit", 340: "ray.kill"}
 """The rows at which an actor dies when it first reads them."""
-SCHEMA = {
-    "type": "object",
-    "properties": {"kind": {"enum": ["a", "bb"]}, "size": {"enum": [1, 22, None]}},
-    "required": ["kind", "size"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(kind={"enum": ["a", "bb"]}, size={"enum": [1, 22, None]})
 
 
 class Tag(BaseModel):

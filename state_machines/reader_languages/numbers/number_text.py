@@ -30,7 +30,6 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import ANY_CODE_POINT, code_points
 from state_machines.grammar.word_lists import word_list
-from state_machines.json_schema.algebra.number_sets import NumberSet
 from state_machines.limits import LIMITS
 from state_machines.reader_languages.numbers.bounded_digits import ZEROS, decimal_digits
 from state_machines.reader_languages.numbers.decimals import (
@@ -47,6 +46,7 @@ from state_machines.reader_languages.numbers.exponents import (
     mantissa_ends,
 )
 from state_machines.reader_languages.numbers.intervals import Interval
+from state_machines.reader_languages.numbers.number_sets import NumberSet
 from state_machines.reader_languages.numbers.same_double import every_spelling
 
 _MINUS = symbols(code_points("-"))

@@ -285,7 +285,7 @@ _CHECKS: Mapping[str, Callable[[_PlainCheck, dict[str, Any], int], bool]] = {
 
 
 def _is_enum(values: Any, kind: Any) -> bool:
-    """Whether values are scalars, of the type if there is one, and one of them can be written."""
+    """Whether values are scalars, of the type if there is one, and some value can be written."""
     if type(values) is not list or not values:
         return False
     if not all(_is_json(value, 0) for value in values):

@@ -23,11 +23,11 @@ _NONE: frozenset[Fraction] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class NumberSet:
-    """A set of numbers: the exceptions that are in no interval, and the others of the intervals.
+    """Intervals with exceptions: an exception is removed inside an interval, and added outside.
 
     Attributes:
         intervals: Intervals with more than one number, and with more than the exceptions.
-        exceptions: The numbers that are in the set or in an interval, but not in both.
+        exceptions: Single numbers. With the interval from 0 to 2, ``{1, 5}`` removes 1 and adds 5.
     """
 
     intervals: tuple[Interval, ...] = ()

@@ -12,9 +12,9 @@ from schema_strategies import examples, object_schemas
 
 from state_machines.argument_notations import JSON, Notation
 from state_machines.argument_notations.notation import NotationOptions
+from state_machines.argument_notations.plain_schemas import PlainSchema, plain_schema
 from state_machines.argument_notations.shared_arguments import can_write
 from state_machines.errors import SchemaError
-from state_machines.json_schema.plain_schemas import PlainSchema, plain_schema
 from state_machines.tool_calls import FORMATS
 
 NOTATIONS = list({entry.notation: None for entry in FORMATS.values()})
