@@ -9,17 +9,11 @@ import json
 import sys
 from typing import Any
 
+from object_schemas import closed_object
+
 from proxy_engine import InferenceEngine, TextDelta
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 6},
-        "color": {"enum": ["red", "green"]},
-    },
-    "required": ["name", "color"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(name={"type": "string", "maxLength": 6}, color={"enum": ["red", "green"]})
 TEXT = "the quick brown fox jumps over the lazy dog. " * 2
 
 

@@ -18,6 +18,7 @@ import pydantic
 import pytest
 from adversarial_drafters import Mistaken
 from engine_parts import core_of
+from object_schemas import closed_object
 from speculation_checks import check_logprobs, complete_masks, merged, outcome
 from vision_models import sample_image
 
@@ -50,16 +51,11 @@ from state_machines.limits import LIMITS
 
 __all__ = ["DRAFTS", "IMAGE", "KINDS", "Alone", "Mixed", "Spec", "drafting", "slow_masks"]
 
-RECORD = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 14},
-        "color": {"enum": ["red", "green", "abc", "ab"]},
-        "ok": {"type": "boolean"},
-    },
-    "required": ["name", "color", "ok"],
-    "additionalProperties": False,
-}
+RECORD = closed_object(
+    name={"type": "string", "maxLength": 14},
+    color={"enum": ["red", "green", "abc", "ab"]},
+    ok={"type": "boolean"},
+)
 LIST = {
     "type": "array",
     "items": {"enum": ["red", "ab", "abc", 12, 1]},

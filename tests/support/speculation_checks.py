@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from adversarial_drafters import ALWAYS, Replay, Texts, drafter_of, drafters
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object, function_tool
 from patched_limits import patch_limits
 from prefix_model import PrefixModel
 
@@ -28,27 +29,19 @@ from proxy_engine import (
 from proxy_engine.generation.speculation.drafting import DraftedText
 from proxy_engine.results.parts import Logprob, TokenLogprobs
 
-PERSON: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer"},
-        "tags": {"type": "array", "items": {"enum": ["abc", "b"]}, "maxItems": 4},
+PERSON: dict[str, Any] = closed_object(
+    name={"type": "string", "maxLength": 12},
+    age={"type": "integer"},
+    tags={"type": "array", "items": {"enum": ["abc", "b"]}, "maxItems": 4},
+)
+TOOL: dict[str, Any] = function_tool(
+    "find",
+    {
+        "type": "object",
+        "properties": {"a": {"type": "string", "maxLength": 12}},
+        "required": ["a"],
     },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
-}
-TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "find",
-        "parameters": {
-            "type": "object",
-            "properties": {"a": {"type": "string", "maxLength": 12}},
-            "required": ["a"],
-        },
-    },
-}
+)
 _SYMBOLS = ('"', "a", "b", "ab", "1", "2", ":", "{", "}", "Ġ", "x")
 
 

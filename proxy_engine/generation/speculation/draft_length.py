@@ -11,7 +11,7 @@ The *base* is the constant time, in the time of one token.
 How much a draft costs depends on the model, the device and the work of the CPU at each drafted
 position. For a small model that work takes longer than the pass, so that few drafts pay, however
 many of their tokens are accepted. The base is therefore measured from the time of whole steps while
-the model generates: what a step with drafts takes beyond one without, for each of its tokens.
+the model generates: the time that drafts add to a step, for each of their tokens.
 Medians are used, since other processes interrupt some of the steps.
 """
 
@@ -68,7 +68,7 @@ def can_pay(rate: float, base: float, rows: int = 1) -> bool:
 
 
 def expected_tokens(rate: float, drafted: int) -> float:
-    """Return how many tokens a pass yields on average: the accepted ones and one more.
+    """Return the average number of tokens of a pass: accepted tokens, and one sampled token.
 
     Args:
         rate: Probability that each proposed token is accepted, from 0 to 1.

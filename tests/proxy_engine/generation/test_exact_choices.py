@@ -17,6 +17,7 @@ from cached_models import VOCABULARY as SMALL
 from distributions import chi_square_p_value, frequencies, total_variation
 from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import RotatingKVCache, make_prompt_cache
+from object_schemas import closed_object
 
 from proxy_engine import GenerationResult, InferenceEngine, RawPrompt, ScoredChoice
 from proxy_engine.generation import DeviceMasks
@@ -243,17 +244,12 @@ def test_options_that_do_not_fit_are_left_out(tiny_engine: InferenceEngine) -> N
     assert shown == {"abc", "abcd"}
 
 
-RECORD: Any = {
-    "type": "object",
-    "properties": {
-        "colour": {"enum": ["red", "green", None, 12]},
-        "seen": {"type": "boolean"},
-        "count": {"type": "integer", "minimum": 1, "maximum": 12},
-        "name": {"type": "string", "maxLength": 3},
-    },
-    "required": ["colour", "seen", "count", "name"],
-    "additionalProperties": False,
-}
+RECORD: Any = closed_object(
+    colour={"enum": ["red", "green", None, 12]},
+    seen={"type": "boolean"},
+    count={"type": "integer", "minimum": 1, "maximum": 12},
+    name={"type": "string", "maxLength": 3},
+)
 
 
 def a_record(engine: InferenceEngine, prompt: str = "Go", **options: Any) -> GenerationResult[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from data_files import NO_TOKENIZERS, tokenizer_files
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 from tokenizers import Tokenizer
 
 from proxy_engine import InferenceEngine
@@ -20,23 +21,18 @@ from state_machines.root import Marker, RootStateMachine, Series, Structured
 
 FILES = tokenizer_files()
 
-PERSON: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "full_name": {"type": "string"},
-        "date_of_birth": {"type": "string"},
-        "number_of_children": {"type": "integer"},
-        "favourite_colour": {"enum": ["red", "reddish", "green"]},
-        "address": {
-            "type": "object",
-            "properties": {"street": {"type": "string"}, "zip": {"type": "string"}},
-            "required": ["street", "zip"],
-            "additionalProperties": False,
-        },
+PERSON: dict[str, Any] = closed_object(
+    full_name={"type": "string"},
+    date_of_birth={"type": "string"},
+    number_of_children={"type": "integer"},
+    favourite_colour={"enum": ["red", "reddish", "green"]},
+    address={
+        "type": "object",
+        "properties": {"street": {"type": "string"}, "zip": {"type": "string"}},
+        "required": ["street", "zip"],
+        "additionalProperties": False,
     },
-    "required": ["full_name", "date_of_birth", "number_of_children", "favourite_colour", "address"],
-    "additionalProperties": False,
-}
+)
 PEOPLE = [
     {
         "full_name": name,
@@ -148,15 +144,10 @@ def test_forced_tokens_count_towards_max_tokens(tiny_engine: InferenceEngine) ->
 
 def test_fast_forward_does_not_change_the_answer(tiny_engine: InferenceEngine) -> None:
     # Greedy, and with a grammar whose choices come after much that is forced.
-    schema = {
-        "type": "object",
-        "properties": {
-            "the_first_of_the_numbers": {"enum": [1, 2, 3, 4, 5, 6, 7, 8]},
-            "the_second_of_the_numbers": {"enum": [1, 2, 3, 4, 5, 6, 7, 8]},
-        },
-        "required": ["the_first_of_the_numbers", "the_second_of_the_numbers"],
-        "additionalProperties": False,
-    }
+    schema = closed_object(
+        the_first_of_the_numbers={"enum": [1, 2, 3, 4, 5, 6, 7, 8]},
+        the_second_of_the_numbers={"enum": [1, 2, 3, 4, 5, 6, 7, 8]},
+    )
     one = tiny_engine.generate("x", response_format=schema)
     other = tiny_engine.generate("x", response_format=schema, fast_forward=False)
     if one.token_ids == other.token_ids:

@@ -13,6 +13,7 @@ from cached_models import random_llama
 from mlx_lm.generate import generate_step as mlx_lm_generate_step
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_sampler
+from object_schemas import closed_object
 
 from proxy_engine import CacheOptions, InferenceEngine, InvalidOptionError, RawPrompt, generate_step
 from proxy_engine.generation import ForwardPass, restrictions
@@ -20,12 +21,7 @@ from proxy_engine.models.loading import logits_width
 from samplers import SamplingParameters
 from state_machines import ChoiceStateMachine, JsonSchemaStateMachine, StateMachine, Vocabulary
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+PERSON = closed_object(name={"type": "string", "maxLength": 12}, age={"type": "integer"})
 PROMPT = "Ada is 36."
 
 

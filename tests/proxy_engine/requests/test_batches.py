@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from engine_parts import core_of
+from object_schemas import closed_object
 from pydantic import BaseModel, field_validator
 
 from proxy_engine import (
@@ -39,12 +40,7 @@ from proxy_engine.requests.scheduler import Scheduler
 from proxy_engine.requests.streams import RunningBatch
 from proxy_engine.results.events import Event
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+PERSON = closed_object(name={"type": "string", "maxLength": 12}, age={"type": "integer"})
 OTHER = {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 2, "maxItems": 5}
 
 

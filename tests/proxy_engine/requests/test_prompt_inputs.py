@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+from object_schemas import closed_object
 from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from proxy_engine import CacheOptions, InferenceEngine, RawPrompt
@@ -16,12 +17,7 @@ from proxy_engine.conversation.prompts import EncodedPrompt
 PLACEHOLDER = 7
 TEXT = "What does this show? "
 QUESTION = " Answer:"
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 12}, "tag": {"enum": ["on", "off"]}},
-    "required": ["name", "tag"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(name={"type": "string", "maxLength": 12}, tag={"enum": ["on", "off"]})
 GREEDY: Any = {"temperature": 0.0, "max_tokens": 48}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from object_schemas import closed_object
 from patched_limits import patch_limits
 
 from proxy_engine import GenerationResult, InferenceEngine
@@ -12,12 +13,7 @@ from proxy_engine.answers.values import captured_texts
 from state_machines import GrammarStateMachine
 from state_machines.root import Series, Structured
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"enum": ["é", "日本"]}, "size": {"type": "integer"}},
-    "required": ["name", "size"],
-    "additionalProperties": False,
-}
+SCHEMA = closed_object(name={"enum": ["é", "日本"]}, size={"type": "integer"})
 
 
 def check_origins(result: GenerationResult[Any]) -> None:

@@ -12,6 +12,7 @@ from engine_parts import core_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 
 from proxy_engine import (
     CacheOptions,
@@ -22,12 +23,7 @@ from proxy_engine import (
     TextDelta,
 )
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"enum": ["ab", "abc", "x"]}, "ok": {"type": "boolean"}},
-    "required": ["name", "ok"],
-    "additionalProperties": False,
-}
+PERSON = closed_object(name={"enum": ["ab", "abc", "x"]}, ok={"type": "boolean"})
 TEXTS = {"type": "array", "items": {"type": "string", "maxLength": 6}, "maxItems": 2}
 FORMATS = {"text": None, "person": PERSON, "texts": TEXTS}
 

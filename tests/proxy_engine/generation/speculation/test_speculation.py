@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from adversarial_drafters import ALWAYS, Replay, drafters
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 from speculation_checks import Comparison, babbling_model, complete_masks
 
 from proxy_engine import (
@@ -28,17 +29,13 @@ from state_machines import MaxTokensTooSmallError, RegexStateMachine
 from state_machines.completion import Guard
 from state_machines.root import Choice, Marker, Repeat, Series, Structured, Text
 
-RECORD: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "ab": {"type": "string", "maxLength": 8},
-        "n": {"type": "integer", "minimum": 0, "maximum": 212},
-        "kind": {"enum": ["a", "ab", "abx", "12"]},
-        "tags": {"type": "array", "items": {"type": "boolean"}, "maxItems": 3},
-    },
-    "required": ["ab", "n", "kind"],
-    "additionalProperties": False,
-}
+RECORD: dict[str, Any] = closed_object(
+    ["ab", "n", "kind"],
+    ab={"type": "string", "maxLength": 8},
+    n={"type": "integer", "minimum": 0, "maximum": 212},
+    kind={"enum": ["a", "ab", "abx", "12"]},
+    tags={"type": "array", "items": {"type": "boolean"}, "maxItems": 3},
+)
 COMPOSITION = Repeat(
     Choice(
         Series(Marker("sign", "<"), Structured("price", grammar=RegexStateMachine("[12]{1,3}>"))),

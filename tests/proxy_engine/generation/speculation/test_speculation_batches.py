@@ -22,6 +22,7 @@ from architectures import (
 from cached_models import random_llama
 from engine_parts import prepared
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from object_schemas import closed_object
 from speculation_checks import Comparison, babbling_model, outcome
 
 from proxy_engine import CacheOptions, InferenceEngine, RawPrompt
@@ -86,15 +87,9 @@ def test_prompt_cache_after_drafts_holds_the_tokens_of_the_answer(
 
 # Longer than sliding windows.
 PROMPT = "hello world, " * 2
-RECORD: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "ab": {"type": "string", "maxLength": 12},
-        "n": {"type": "integer", "minimum": 0, "maximum": 999},
-    },
-    "required": ["ab", "n"],
-    "additionalProperties": False,
-}
+RECORD: dict[str, Any] = closed_object(
+    ab={"type": "string", "maxLength": 12}, n={"type": "integer", "minimum": 0, "maximum": 999}
+)
 ANSWERS: dict[str, dict[str, Any]] = {
     "text": {"max_tokens": 20, "min_tokens": 20},
     "object": {"max_tokens": 60, "response_format": RECORD},
