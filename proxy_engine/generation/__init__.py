@@ -22,11 +22,11 @@ from .restrictions import MinTokens as MinTokens
 from .restrictions import PartLimits as PartLimits
 from .restrictions import RepetitionStop as RepetitionStop
 from .restrictions import Restriction as Restriction
-from .restrictions import end_token_ids as end_token_ids
-from .restrictions import text_token_mask as text_token_mask
 from .sampling import DeviceMasks as DeviceMasks
 from .sampling import ReportedLogprobs as ReportedLogprobs
 from .sampling import Token as Token
+from .sampling import end_token_ids as end_token_ids
+from .sampling import text_token_mask as text_token_mask
 from .sequence import GeneratedSequence as GeneratedSequence
 from .sequence import Status as Status
 from .sequence_samplers import SamplingHooks as SamplingHooks

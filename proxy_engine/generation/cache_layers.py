@@ -304,7 +304,7 @@ class RowsRollback:
 
 
 def _chosen_rows(is_first: Sequence[bool], first: Sequence[Any], second: Sequence[Any]) -> Any:
-    """Return arrays with some rows of the first ones and the other rows of the second ones."""
+    """Choose each row of some arrays from two lists of arrays."""
     chosen = mx.array(list(is_first))
     return [
         mx.where(chosen.reshape(-1, *[1] * (two.ndim - 1)), one, two)
@@ -320,7 +320,7 @@ def _sort_entries(cache: Sequence[Any]) -> None:
 
 
 def must_replay(cache: Sequence[Any]) -> bool:
-    """Whether accepted tokens of a pass have to be processed again if others are refused."""
+    """Whether a refused token makes the model process accepted tokens again."""
     return any(not (_is_trimmable(layer, 1) or _keeps_pass(layer)) for layer in flat(cache))
 
 

@@ -195,7 +195,7 @@ class ChoiceScorer:
         return self._tokens >= limit or waiting < found + math.log(_TOLERANCE)
 
     def _next_rows(self) -> list[_Row]:
-        """Take the rows of the next pass: the first ones that have the prefix of the first one."""
+        """Take the rows of the next pass from the queue; all of them have one prefix."""
         first = self._queue[0][2]
         max_tokens = _MAX_TOKENS_ON_GPU
         if not _is_on_gpu():
@@ -237,7 +237,7 @@ class ChoiceScorer:
     # Passes.
 
     def _open(self, prefix: _Prefix, options: Sequence[int]) -> None:
-        """Score the options that end at a prefix, and queue the rows of the others."""
+        """Score the options that end at a prefix; queue rows for all other options."""
         candidates = self._candidates
         ended = [option for option in options if candidates[option].tokens == prefix.tokens]
         if ended:

@@ -4,43 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
-from state_machines import Matcher, Vocabulary
+from state_machines import Vocabulary
 from state_machines.budgets import step_budget
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.finite_choices import ChoiceOption, finite_choice
 from state_machines.grammar.node import Node
-from state_machines.root import Part, RootMatcher
+from state_machines.root import Part
 
 from .fast_forward import Script, must_end
 from .restrictions import (
     ADVANCE_STEPS,
+    Cut,
     GuardedGrammar,
     Limit,
     MinTokens,
+    RestrictedText,
     Restriction,
 )
 from .sampling import Mask, TextEnd
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Where a limit first changed an output, or a value that repeated was ended.
-
-    Attributes:
-        offset: Length of the output before it, in bytes; special tokens by their names.
-        refused: The text that follows without the limit; empty if it is not known.
-        reason: The limit.
-    """
-
-    offset: int
-    refused: bytes
-    reason: Literal[Limit, "repetition"]
-
-
-class Constraint:
+class Constraint(RestrictedText):
     """The restrictions of one sequence: a function of its tokens, and of time.
 
     Without restrictions, text ends with an end token or after ``max_tokens``.
@@ -56,19 +42,12 @@ class Constraint:
 
     Attributes:
         restrictions: The restrictions.
-        grammar: That of the grammar; ``None``: unconstrained text. Without it, no token is refused
-            or forced, and no mask takes time.
         script: That of tokens that are known in advance.
-        matcher: The grammar's matcher.
-        has_grammar: Whether there is a grammar.
-        end_token_ids: Tokens that end the text.
+        has_grammar: Whether there is a grammar. Without it, no token is refused or forced, and no
+            mask takes time.
         max_tokens: Maximum number of generated tokens.
         usable: The tokens that unconstrained text may have.
-        generated: Tokens taken so far.
-        written: Length of the output so far, in bytes; special tokens by their names.
         forced_text: The text at the end of the output whose tokens had no alternative.
-        cut: Where a limit first changed the output; ``None``: it has not.
-        is_limited: Whether a limit has changed the output, rather than the end of a repetition.
     """
 
     def __init__(
@@ -80,21 +59,15 @@ class Constraint:
         usable: Mask | None = None,
         part: Part | None = None,
     ) -> None:
-        self.end_token_ids = end_token_ids
+        super().__init__(end_token_ids, part)
         self.max_tokens = max_tokens
         self.usable = usable
-        self.generated = 0
-        self.written = 0
         self.forced_text = b""
-        self.cut: Cut | None = None
-        self.is_limited = False
         # The text that a limit refused, as far as other tokens have not spelled it, with what the
         # grammar forces behind it; and the cut before.
         self._refused = b""
         self._earlier: Cut | None = None
-        self._part = part
         self.restrictions = restrictions
-        self.grammar: GuardedGrammar | None = None
         self.script: Script | None = None
         # The places of these two, and whether a restriction may end the text.
         self._grammar_at, self._script_at, self._may_end = 0, 0, False
@@ -105,7 +78,8 @@ class Constraint:
                 self.script, self._script_at = restriction, number
             self._may_end = self._may_end or type(restriction).end is not Restriction.end
         self.has_grammar = self.grammar is not None
-        self.matcher: Matcher | None = None if self.grammar is None else self.grammar.matcher
+        if self.grammar is not None:
+            self.matcher = self.grammar.matcher
 
     def draft(self) -> Constraint:
         """Return an independent constraint in the same state, for tokens that are drafted."""
@@ -119,18 +93,6 @@ class Constraint:
         if self.script is not None:
             twin.script = cast(Script, twin.restrictions[self._script_at])
         return twin
-
-    @property
-    def part(self) -> Part | None:
-        """The part of a composed answer that the next token most likely belongs to."""
-        if isinstance(self.matcher, RootMatcher):
-            return next(iter(self.matcher.parts), None)
-        return self._part
-
-    @property
-    def part_name(self) -> str:
-        """The name of :attr:`part`; empty if it has none."""
-        return str(getattr(self.part, "name", ""))
 
     @property
     def temperature(self) -> float | None:
@@ -201,7 +163,7 @@ class Constraint:
             self.grammar.compute_slow()
 
     def follow_plan(self) -> None:
-        """Let the next token be that of the completion plan, which is always accepted."""
+        """Follow the completion plan with the next token, which is always accepted."""
         if self.grammar is not None:
             self.grammar.follow_plan()
 
@@ -280,22 +242,12 @@ class Constraint:
 
     # What limits have changed.
 
-    def cut_off(self, reason: Literal[Limit, "repetition"], refused: bytes = b"") -> None:
-        """Record that the output is another from here on.
-
-        Args:
-            reason: The limit.
-            refused: The text that follows without it, if it is known.
-        """
-        self.cut = Cut(self.written, refused, reason)
-        self.is_limited = reason != "repetition"
-
     def refuse(self, token_id: int) -> None:
-        """Leave out refused tokens until one is taken, since the text cannot end in time after one.
+        """Make masks exact until the next token, since the guard refuses the sampled one.
 
-        If a limit leaves too few tokens after the sampled token, that is recorded.
-        The limit has changed nothing if other tokens spell the same text, and text that the grammar
-        forces behind it.
+        If a limit leaves too few tokens after the sampled token, the cut is recorded. The limit has
+        changed nothing if other tokens spell the same text, and text that the grammar forces behind
+        it.
         """
         grammar = self.grammar
         if grammar is None:

@@ -18,13 +18,11 @@ from state_machines.errors import GrammarBudgetError
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import byte_range, bytes_in
 
-from .restrictions import MASK_STEPS, Restriction, only
+from .restrictions import MASK_STEPS, RestrictedText, Restriction, only
 from .sampling import Mask
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
-
-    from .constraint import Constraint
 
 Encode: TypeAlias = Callable[[str], Sequence[int]]
 """Text to token ids, without added special tokens. Called on the model's thread."""
@@ -87,7 +85,7 @@ class FastForward:
         return tokens
 
     def may_follow(self, state: Node, allowed: npt.NDArray[np.bool_]) -> bool:
-        """Whether forced text follows one of the tokens that are allowed in a state.
+        """Whether forced text may follow the next token of a state.
 
         The result is cached with the state, and ``False`` where this exceeds the budget of a mask.
         """
@@ -233,7 +231,7 @@ class Script(Restriction):
         """Whether a token is to be sampled under a mask of one token."""
         return bool(self._tokens)
 
-    def copy(self, text: Constraint) -> Self:
+    def copy(self, text: RestrictedText) -> Self:
         """Return a script in the same state."""
         return self._twin() if self._tokens else self
 
@@ -242,18 +240,18 @@ class Script(Restriction):
         if self._fast_forward is None:
             self._tokens = tokens
 
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+    def mask(self, text: RestrictedText, allowed: Mask | None, generated: int) -> Mask | None:
         """Allow the next token of the script alone, unless it is refused."""
         if allowed is None or not self._tokens or not allowed[self._tokens[0]]:
             return allowed
         return only(allowed, self._tokens[0])
 
-    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
-        """Go on behind the token; another one than the script's ends it."""
+    def take(self, text: RestrictedText, token_id: int, form: bytes) -> None:
+        """Advance the script by its token; any other token ends it."""
         if self._tokens:
             self._tokens = self._tokens[1:] if token_id == self._tokens[0] else ()
 
-    def forced_tokens(self, text: Constraint, tokens: Sequence[int]) -> Iterator[int]:
+    def forced_tokens(self, text: RestrictedText, tokens: Sequence[int]) -> Iterator[int]:
         """Iterate over the tokens that need no sampling; see :meth:`Constraint.forced_tokens`."""
         grammar = text.grammar
         if grammar is None:
@@ -268,7 +266,7 @@ class Script(Restriction):
         if not self._samples_end and must_end(matcher.state) and not matcher.is_finished:
             yield text.end_token_ids[0]
 
-    def expects_text(self, text: Constraint) -> bool:
+    def expects_text(self, text: RestrictedText) -> bool:
         """Whether forced text is likely to follow the next token, whose mask is small."""
         masked = None if text.grammar is None else text.grammar.masked
         if self._fast_forward is None or masked is None:
@@ -298,7 +296,7 @@ def text_encoder(tokenizer: TokenizerWrapper, lock: threading.Lock) -> Encode:
 
 
 def _following_characters(follow: Node) -> str:
-    """Return characters that a state's texts begin with: all if they are few, or one of a class."""
+    """Return first characters of a state's texts: all if they are few, otherwise some."""
     first = follow.first_bytes
     plain = bytes(bytes_in(first & _ASCII)).decode()
     if len(plain) > _MAX_FOLLOWING:

@@ -22,8 +22,8 @@ from .constraint import Constraint
 from .fast_forward import FastForward, Script, text_encoder
 from .forward_pass import ForwardPass
 from .prefill import Prefill, default_prefill_step_size
-from .restrictions import GuardedGrammar, Restriction, end_token_ids, text_token_mask
-from .sampling import DeviceMasks
+from .restrictions import GuardedGrammar, Restriction
+from .sampling import DeviceMasks, end_token_ids, text_token_mask
 from .sequence import GeneratedSequence, Status
 from .sequence_samplers import (
     CustomSampler,

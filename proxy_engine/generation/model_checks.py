@@ -107,7 +107,7 @@ class ModelChecks:
         return self._results[operation]
 
     def _compare(self, operation: str) -> bool:
-        """Compare an operation's logits with those of single texts."""
+        """Compare the logits of several rows with the logits of single texts."""
         try:
             texts = _texts(self._model)
             rows = _rows_together(self._model, operation, texts, list(range(len(texts))))

@@ -20,11 +20,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 
-from state_machines import Matcher, Vocabulary
+from state_machines import Matcher
 from state_machines.budgets import step_budget
 from state_machines.completion import Guard
 from state_machines.errors import GrammarBudgetError
@@ -34,16 +35,11 @@ from state_machines.root import Part, RootMatcher, Text
 
 from .sampling import DeviceMasks, Mask
 
-if TYPE_CHECKING:
-    from mlx_lm.tokenizer_utils import TokenizerWrapper
-
-    from .constraint import Constraint
-
 MASK_STEPS = 5_000
 """Step budget of one mask on the model thread, about 25 ms."""
 
 SLOW_MASK_STEPS = 500
-"""Step budget of a mask after a slow one, since slow masks tend to follow each other."""
+"""Step budget of the mask after a slow one: slow masks tend to follow each other."""
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -58,6 +54,71 @@ class SlowMaskError(Exception):
     """The next mask is too slow for the model thread; see :meth:`Constraint.compute_slow`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a limit first changed an output, or a value that repeated was ended.
+
+    Attributes:
+        offset: Length of the output before it, in bytes; special tokens by their names.
+        refused: The text that follows without the limit; empty if it is not known.
+        reason: The limit.
+    """
+
+    offset: int
+    refused: bytes
+    reason: Literal[Limit, "repetition"]
+
+
+class RestrictedText:
+    """A text as its restrictions see it, and a record of what limits have changed.
+
+    Args:
+        end_token_ids: Tokens that end the text.
+        part: The only part of an answer that is no composition.
+
+    Attributes:
+        end_token_ids: Tokens that end the text.
+        grammar: The restriction by the grammar; ``None``: unconstrained text.
+        matcher: The grammar's matcher.
+        generated: Tokens taken so far.
+        written: Length of the output so far, in bytes; special tokens by their names.
+        cut: Where a limit first changed the output; ``None``: it has not.
+        is_limited: Whether a limit has changed the output, rather than the end of a repetition.
+    """
+
+    def __init__(self, end_token_ids: tuple[int, ...], part: Part | None) -> None:
+        self.end_token_ids = end_token_ids
+        self.grammar: GuardedGrammar | None = None
+        self.matcher: Matcher | None = None
+        self.generated = 0
+        self.written = 0
+        self.cut: Cut | None = None
+        self.is_limited = False
+        self._part = part
+
+    @property
+    def part(self) -> Part | None:
+        """The part of a composed answer that the next token most likely belongs to."""
+        if isinstance(self.matcher, RootMatcher):
+            return next(iter(self.matcher.parts), None)
+        return self._part
+
+    @property
+    def part_name(self) -> str:
+        """The name of :attr:`part`; empty if it has none."""
+        return str(getattr(self.part, "name", ""))
+
+    def cut_off(self, reason: Literal[Limit, "repetition"], refused: bytes = b"") -> None:
+        """Record that the output is another from here on.
+
+        Args:
+            reason: The limit.
+            refused: The text that follows without it, if it is known.
+        """
+        self.cut = Cut(self.written, refused, reason)
+        self.is_limited = reason != "repetition"
+
+
 class Restriction:
     """Restricts the tokens of a text, or ends it. This one does neither.
 
@@ -69,14 +130,14 @@ class Restriction:
         """Whether it leaves one token that may come next."""
         return False
 
-    def copy(self, text: Constraint) -> Self:
+    def copy(self, text: RestrictedText) -> Self:
         """Return an independent restriction in the same state, for tokens that are drafted.
 
         One without a state returns itself.
         """
         return self
 
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+    def mask(self, text: RestrictedText, allowed: Mask | None, generated: int) -> Mask | None:
         """Return which tokens may come next. Repeatable: other tokens may be asked for instead.
 
         Args:
@@ -87,7 +148,7 @@ class Restriction:
         """
         return allowed
 
-    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
+    def take(self, text: RestrictedText, token_id: int, form: bytes) -> None:
         """Take a token, sampled or forced.
 
         Args:
@@ -96,7 +157,7 @@ class Restriction:
             form: Its text, where there is a grammar; special tokens by their names.
         """
 
-    def end(self, text: Constraint) -> Limit | None:
+    def end(self, text: RestrictedText) -> Limit | None:
         """Return the limit that ends the text behind the token taken last."""
         return None
 
@@ -121,19 +182,19 @@ class Deadline(Restriction):
         # Tokens that give the speed, where later ones are a draft; `None`: all.
         self._timed: int | None = None
 
-    def copy(self, text: Constraint) -> Self:
+    def copy(self, text: RestrictedText) -> Self:
         """Return a deadline of the same time. Drafted tokens do not count for the speed."""
         twin = self._twin()
         twin._timed = text.generated if self._timed is None else self._timed
         return twin
 
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+    def mask(self, text: RestrictedText, allowed: Mask | None, generated: int) -> Mask | None:
         """Bound the tokens left by the time left."""
         if text.grammar is not None:
             text.grammar.bound("max_seconds", self.tokens_left(generated))
         return allowed
 
-    def end(self, text: Constraint) -> Limit | None:
+    def end(self, text: RestrictedText) -> Limit | None:
         """End a complete text once the time is over."""
         may_end = text.matcher is None or text.matcher.is_accepting
         return "max_seconds" if may_end and time.perf_counter() >= self._at else None
@@ -176,11 +237,11 @@ class PartLimits(Restriction):
         self._name = ""
         self._left_at_entry = max_tokens
 
-    def copy(self, text: Constraint) -> Self:
+    def copy(self, text: RestrictedText) -> Self:
         """Return limits in the same state."""
         return self._twin()
 
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+    def mask(self, text: RestrictedText, allowed: Mask | None, generated: int) -> Mask | None:
         """Bound the tokens left by the limit of the part that the next token belongs to.
 
         Tokens that are sampled again count once, and forced tokens at the start of a free text do
@@ -232,7 +293,7 @@ class GuardedGrammar(Restriction):
         self._planned: Mask | None = None
         self._bounds: dict[Limit, float] = {}
 
-    def copy(self, text: Constraint) -> Self:
+    def copy(self, text: RestrictedText) -> Self:
         """Return a restriction with a copy of the guard and its matcher."""
         twin = self._twin()
         twin.guard = self.guard.copy()
@@ -240,7 +301,7 @@ class GuardedGrammar(Restriction):
         twin._bounds = self._bounds.copy()
         return twin
 
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask:
+    def mask(self, text: RestrictedText, allowed: Mask | None, generated: int) -> Mask:
         """Return the grammar's mask, without what the guard refuses if that is to be left out."""
         state, masked, planned = self.matcher.state, self.masked, self._planned
         if planned is not None:
@@ -276,7 +337,7 @@ class GuardedGrammar(Restriction):
         except GrammarBudgetError:
             self.follow_plan()
 
-    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
+    def take(self, text: RestrictedText, token_id: int, form: bytes) -> None:
         """Advance the guard."""
         if isinstance(self.matcher, RootMatcher):
             with step_budget(ADVANCE_STEPS):
@@ -286,7 +347,7 @@ class GuardedGrammar(Restriction):
         self.is_exact = False
 
     def follow_plan(self) -> None:
-        """Let the next mask be that of the guard's plan."""
+        """Allow only the first token of the guard's plan next."""
         self._planned, self.is_exact = self.guard.plan_mask(), False
 
     def bound(self, limit: Limit, tokens: int | None) -> None:
@@ -343,11 +404,11 @@ class MinTokens(Restriction):
         self._masks = masks
         self._size = size
 
-    def are_missing(self, text: Constraint) -> bool:
+    def are_missing(self, text: RestrictedText) -> bool:
         """Whether the text has too few tokens to end."""
         return text.generated < self._min_tokens
 
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+    def mask(self, text: RestrictedText, allowed: Mask | None, generated: int) -> Mask | None:
         """Mask end tokens where the text may end and has too few tokens."""
         may_end = text.matcher is None or text.matcher.is_accepting
         if generated >= self._min_tokens or not may_end:
@@ -370,18 +431,18 @@ class RepetitionStop(Restriction):
         """Whether a value is being ended."""
         return self._detector.closing_token is not None
 
-    def copy(self, text: Constraint) -> Self:
+    def copy(self, text: RestrictedText) -> Self:
         """Return a restriction with a copy of the detector."""
         return type(self)(self._detector.copy())
 
-    def mask(self, text: Constraint, allowed: Mask | None, generated: int) -> Mask | None:
+    def mask(self, text: RestrictedText, allowed: Mask | None, generated: int) -> Mask | None:
         """Allow only the token that brings a value that repeats nearer to its end."""
         closing = self._detector.closing_token
         if allowed is None or closing is None or not allowed[closing]:
             return allowed
         return only(allowed, closing)
 
-    def take(self, text: Constraint, token_id: int, form: bytes) -> None:
+    def take(self, text: RestrictedText, token_id: int, form: bytes) -> None:
         """Look for repetition in the text with the token."""
         if text.grammar is not None:
             detector = self._detector
@@ -395,26 +456,3 @@ def only(allowed: Mask, token_id: int) -> Mask:
     mask = np.zeros_like(allowed)
     mask[token_id] = True
     return mask
-
-
-def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
-    """Return the end tokens, the tokenizer's own first."""
-    preferred = tokenizer.eos_token_id
-    ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != preferred, token_id))
-    return tuple(ends)
-
-
-def text_token_mask(vocabulary: Vocabulary) -> Mask | None:
-    """Return the mask of unconstrained text: text and end tokens.
-
-    Returns:
-        Bool, shape (vocabulary,); ``None`` if all tokens are allowed.
-    """
-    usable = np.array(
-        [
-            form is not None and not form.startswith(Vocabulary.SPECIAL_MARK)
-            for form in vocabulary.token_bytes
-        ]
-    )
-    usable[list(vocabulary.end_token_ids)] = True
-    return None if usable.all() else usable

@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 import mlx.core as mx
 import numpy as np
@@ -20,11 +20,15 @@ from samplers import (
     sample_rows,
     top_logprobs,
 )
+from state_machines import Vocabulary
 from state_machines.caches import LruCache
 from state_machines.root import Part
 
 from ..results.parts import Logprob, LogprobVectors, TokenLogprobs
 from .forward_pass import NextLogits
+
+if TYPE_CHECKING:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 MAX_MASKS = 256
 """Masks that are cached; one over 150,000 tokens takes 150 KB."""
@@ -89,7 +93,7 @@ class DeviceMasks:
         return len(self._masks)
 
     def without(self, mask: Mask | None, ids: tuple[int, ...], size: int) -> Mask:
-        """Return a mask without some tokens; the mask itself if it allows no others.
+        """Remove tokens from a mask; a mask that allows no other token is returned unchanged.
 
         Args:
             mask: A mask that never changes, or ``None``: all tokens are allowed.
@@ -250,7 +254,7 @@ class NextToken:
 
 
 def masked_logits(logits: NextLogits, mask: DeviceMask | None) -> tuple[mx.array, mx.array | None]:
-    """Return the logits of all tokens under a mask, or unmasked with the ids of few allowed ones.
+    """Return masked logits of all tokens; for a small mask, unmasked logits and the allowed ids.
 
     Returns:
         The logits, shape (1, vocabulary), and the ids, shape (n,), or ``None``.
@@ -261,7 +265,7 @@ def masked_logits(logits: NextLogits, mask: DeviceMask | None) -> tuple[mx.array
     return apply_mask(every, mask.mask), None
 
 
-def sample_together(
+def sample_tokens(
     samplers: Sequence[Sampler],
     masks: Sequence[DeviceMask | None],
     logits: Sequence[NextLogits],
@@ -348,7 +352,7 @@ class LazyLogprobs:
         return arrays
 
     def read(self) -> TokenLogprobs | None:
-        """Return those of the token and the most likely ones. Waits for the device."""
+        """Return the token's log-probability and the largest ones. Waits for the device."""
         if not self.tops:
             return None
         (before, after), (before_of_after, after_of_before) = self.tops, self.others
@@ -360,10 +364,33 @@ class LazyLogprobs:
         )
 
     def read_vectors(self) -> LogprobVectors | None:
-        """Return those of all tokens. Waits for the device."""
+        """Return the log-probabilities of all tokens. Waits for the device."""
         return LogprobVectors(*map(np.array, self.vectors)) if self.vectors else None
 
 
 def _read(ids: mx.array, before: mx.array, after: mx.array) -> Sequence[Logprob]:
     columns = (cast("list[float]", array.tolist()) for array in (ids, before, after))
     return [Logprob(int(i), b, a) for i, b, a in zip(*columns, strict=True)]
+
+
+def end_token_ids(vocabulary: Vocabulary, tokenizer: TokenizerWrapper) -> tuple[int, ...]:
+    """Return the end tokens, the tokenizer's own first."""
+    preferred = tokenizer.eos_token_id
+    ends = sorted(vocabulary.end_token_ids, key=lambda token_id: (token_id != preferred, token_id))
+    return tuple(ends)
+
+
+def text_token_mask(vocabulary: Vocabulary) -> Mask | None:
+    """Return the mask of unconstrained text: text and end tokens.
+
+    Returns:
+        Bool, shape (vocabulary,); ``None`` if all tokens are allowed.
+    """
+    usable = np.array(
+        [
+            form is not None and not form.startswith(Vocabulary.SPECIAL_MARK)
+            for form in vocabulary.token_bytes
+        ]
+    )
+    usable[list(vocabulary.end_token_ids)] = True
+    return None if usable.all() else usable

@@ -187,7 +187,7 @@ class SequenceSamplers:
 
     @classmethod
     def of_one(cls, sampler: CustomSampler) -> SequenceSamplers:
-        """Return samplers that choose the same one for every token."""
+        """Return samplers with one sampler for all tokens."""
         made = cls(GenerationOptions())
         made._by_place["", None] = sampler
         return made

@@ -59,7 +59,7 @@ class PrefixCache(KVCache):
         self.offset = prefix.end
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Take the keys and values of the pass; return those of the prefix and the pass."""
+        """Store the keys and values of the pass; return keys and values of prefix and pass."""
         # Where mlx-lm's pipelines expect what a pass adds.
         self.keys, self.values = keys, values
         self.offset += keys.shape[2]

@@ -22,9 +22,8 @@ from samplers import Sampler
 from state_machines.budgets import step_limit
 from state_machines.errors import GrammarBudgetError
 
-from . import sampling
 from .restrictions import MASK_STEPS, SlowMaskError
-from .sampling import NextToken, Token
+from .sampling import NextToken, Token, sample_tokens
 from .sequence import GeneratedSequence, Status
 from .speculation.drafts import Draft
 
@@ -106,7 +105,7 @@ def sample_rows(sequences: Sequence[GeneratedSequence]) -> list[GeneratedSequenc
 
 def sample_together(sequences: Sequence[GeneratedSequence]) -> list[NextToken]:
     """Sample the next tokens of sequences with equal ``row_parameters`` all at once."""
-    return sampling.sample_together(
+    return sample_tokens(
         [cast(Sampler, sequence.sampler) for sequence in sequences],
         [sequence.mask for sequence in sequences],
         [sequence.next_logits for sequence in sequences],

@@ -162,5 +162,5 @@ def check_answer_options(
 
 
 def _samplings(options: GenerationOptions) -> list[SamplingParameters]:
-    """Return the options of sampling, first those of the whole answer, then those of parts."""
+    """Return the sampling options of the whole answer, then of its parts."""
     return [options, *options.parts.values()]

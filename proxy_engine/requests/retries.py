@@ -28,7 +28,7 @@ _OTHER_CALL = "This call was not run, since another one has invalid arguments."
 
 
 class Attempts:
-    """The attempts to answer a request, one after the other.
+    """The consecutive attempts to answer a request.
 
     Args:
         request: The request of the first attempt.
@@ -73,7 +73,7 @@ class Attempts:
         self.request.cancelled.set()
 
     def run(self) -> GenerationResult[Any]:
-        """Submit and finish attempts until one is accepted."""
+        """Submit and finish attempts until an answer is accepted."""
         while (result := self.finish(self.submit().result())) is None:
             pass
         return result

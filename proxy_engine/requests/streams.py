@@ -28,7 +28,7 @@ _MEDIA_BYTES_AHEAD = 256 << 20
 
 
 def events_of(attempts: Attempts) -> Generator[Any]:
-    """Queue a request, and yield its events; the last one is ``Finished``.
+    """Queue a request, and yield its events up to ``Finished``.
 
     The request is cancelled when the generator ends.
     """

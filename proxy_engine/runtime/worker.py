@@ -149,7 +149,7 @@ class Worker:
                 future.set_exception(error)
 
     def close(self) -> None:
-        """Refuse new calls, fail queued ones, and wait for the current one. Idempotent.
+        """Refuse new calls, fail queued calls, and wait for the current call. Idempotent.
 
         Does nothing in a forked process.
 

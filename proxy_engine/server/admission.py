@@ -164,6 +164,7 @@ class Admission:
         # Recordings are decoded in memory. Waiting recordings are in files.
         self._recordings = asyncio.Semaphore(max_running)
         self._cancels: set[Callable[[], None]] = set()
+        self._is_ended = False
         self.is_closed = False
 
     @property
@@ -203,6 +204,9 @@ class Admission:
     def cancellable(self, cancel: Callable[[], None]) -> Iterator[None]:
         """Let ``cancel_all`` call ``cancel`` within the context."""
         self._cancels.add(cancel)
+        if self._is_ended:
+            # The answers were still being checked when all others were cancelled.
+            cancel()
         try:
             yield
         finally:
@@ -214,6 +218,7 @@ class Admission:
 
     def cancel_all(self) -> None:
         """Cancel all answers; each ends at its next token."""
+        self._is_ended = self.is_closed
         for cancel in list(self._cancels):
             cancel()
 

@@ -57,8 +57,8 @@ class ServedRequest(ABC):
     Attributes:
         model: The model.
         is_streamed: Whether to stream the response.
-        names: The endpoint's names for the engine's parameters, where they differ. ``media`` is
-            that for a recording or an image.
+        names: The endpoint's names for the engine's parameters, where they differ. ``media`` stands
+            for a recording or an image.
         part_name: The endpoint's names for content parts.
         prompts: The prompts of its answers, for the log.
     """
@@ -121,10 +121,9 @@ async def begin(request: ServedRequest, services: Services) -> Running:
         )
         lease = await stack.enter_async_context(admitted)
         answers, left_out_tools = await request.start(lease)
-        # From here on the returned object owns what is held.
+        # From here on the returned object owns the place and the model.
         held = stack.pop_all()
-        running = Running(lease, answers, held, services.metrics, started)
-        running.left_out_tools = left_out_tools
+        running = Running(lease, answers, left_out_tools, held, services.metrics, started)
         held.enter_context(services.admission.cancellable(running.cancel))
         return running
 
@@ -145,24 +144,23 @@ class Running:
     Args:
         lease: The model.
         answers: The answers.
+        left_out_tools: Why tools of the request are left out, by name.
         held: Resources that are freed when it is closed.
         metrics: Where to count.
         started: When the request began, as ``time.perf_counter`` has it.
-
-    Attributes:
-        left_out_tools: Why tools of the request are left out, by name.
     """
 
     def __init__(
         self,
         lease: Lease,
         answers: Sequence[AnswerEvents[Event]],
+        left_out_tools: Mapping[str, str],
         held: AsyncExitStack,
         metrics: Metrics,
         started: float,
     ) -> None:
         self.lease = lease
-        self.left_out_tools: Mapping[str, str] = {}
+        self.left_out_tools = left_out_tools
         self._held = held
         self._metrics = metrics
         self._started = started

@@ -53,7 +53,11 @@ class Analysis:
         callees = self._callees(rules, start)
         self.rules = {name: rules[name] for name in callees}
         self.shortest: dict[str, float] = dict.fromkeys(callees, math.inf)
-        self._find_shortest(callees)
+        self._callers: dict[str, list[str]] = {name: [] for name in callees}
+        for name, targets in callees.items():
+            for target in targets:
+                self._callers[target].append(name)
+        self._find_shortest()
         edges = {name: self._productive(names) for name, names in callees.items()}
         self.order = components(edges)
         self.recursive = _in_cycles(self.order, edges)
@@ -187,29 +191,26 @@ class Analysis:
             return self.nullable(expression), 0, 0
 
         for members in self.order:
-            is_changed = True
-            while is_changed:
-                is_changed = False
-                for name in members:
-                    spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
-                    _, *found = ends(self.rules[name].body)
-                    is_changed |= name in self.recursive and tuple(found) != edges[name]
-                    edges[name] = (found[0], found[1])
+            pending, component = dict.fromkeys(members), set(members)
+            while pending:
+                name = next(iter(pending))
+                del pending[name]
+                spend(1 + self._sizes[name] // EXPRESSIONS_PER_STEP)
+                _, first, last = ends(self.rules[name].body)
+                if (first, last) != edges[name]:
+                    edges[name] = first, last
+                    pending |= dict.fromkeys(filter(component.__contains__, self._callers[name]))
         found_behind: dict[int, int] = {}
         for terminals, following in behind.items():
             for number in bytes_in(terminals):
                 found_behind[number] = found_behind.get(number, 0) | following
         return found_behind
 
-    def _find_shortest(self, callees: dict[str, list[str]]) -> None:
+    def _find_shortest(self) -> None:
         """Settle the rules in the order of their lengths, as Dijkstra's algorithm does."""
-        callers: dict[str, list[str]] = {name: [] for name in callees}
-        for name, targets in callees.items():
-            for target in targets:
-                callers[target].append(name)
 
         def edges(visit: Visit[str, None]) -> Iterator[Edge[str, None]]:
-            for caller in callers[visit.state] if visit.state else self.rules:
+            for caller in self._callers[visit.state] if visit.state else self.rules:
                 if self.shortest[caller] == math.inf:
                     spend(1 + self._sizes[caller] // EXPRESSIONS_PER_STEP)
                     length = self.shortest_length(self.rules[caller].body)

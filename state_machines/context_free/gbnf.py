@@ -213,7 +213,6 @@ def _escape(source: Source, start: int) -> tuple[int, int]:
 _NOTATION = Notation(
     space=_SPACE,
     line_space=_SPACE,
-    bar=re.compile(r"\|"),
     plain_text=re.compile(r'[^"\\\ud800-\udfff]+'),
     character=_character,
     alternative=_alternative,

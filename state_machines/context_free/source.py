@@ -66,7 +66,6 @@ class Notation:
     Attributes:
         space: White space and comments inside of brackets.
         line_space: White space and comments outside of brackets.
-        bar: What stands between two alternatives.
         plain_text: Characters of a string that stand for themselves.
         character: Reads another character of a string; its value is the code point.
         alternative: Reads an alternative.
@@ -76,7 +75,6 @@ class Notation:
 
     space: re.Pattern[str]
     line_space: re.Pattern[str]
-    bar: re.Pattern[str]
     plain_text: re.Pattern[str]
     character: Read[int]
     alternative: Read[Expression]
@@ -151,12 +149,12 @@ class Source(NamedTuple):
 
 
 def alternatives(source: Source, position: int) -> tuple[int, Expression]:
-    """Read alternatives with bars between them."""
+    """Read alternatives with bars between them, which may stand on later lines."""
     notation = source.notation
     position, first = notation.alternative(source, position)
     branches = [first]
-    while (bar := notation.bar.match(source.text, position)) is not None:
-        position, branch = notation.alternative(source, bar.end())
+    while source.at(bar := source.skip(position, notation.space), "|"):
+        position, branch = notation.alternative(source, bar + 1)
         branches.append(branch)
     return position, first if len(branches) == 1 else Choice(tuple(branches))
 

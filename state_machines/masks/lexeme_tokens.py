@@ -217,33 +217,46 @@ class StringTokens(LexemeTokens):
         quotes: The vertices of the closing quotes: int32, ascending.
         trie: The token trie.
         closing: The tokens with text after a closing quote.
+        missing: The most characters that complete the text after one of the tokens; ``None`` if
+            they were not counted.
     """
 
-    __slots__ = ("_closing", "_quotes")
+    __slots__ = ("_closing", "missing", "quotes")
 
     def __init__(
-        self, tokens: TokenSet, quotes: Ids, trie: TokenTrie, closing: ClosingQuotes
+        self,
+        tokens: TokenSet,
+        quotes: Ids,
+        trie: TokenTrie,
+        closing: ClosingQuotes,
+        missing: int | None = None,
     ) -> None:
         super().__init__(tokens, NO_VERTICES, trie)
-        self._quotes = quotes
+        self.quotes = quotes
         self._closing = closing
+        self.missing = missing
 
     @property
     def weight(self) -> int:
         """The approximate size of the walk in bytes."""
-        return super().weight + self._quotes.nbytes
+        return super().weight + self.quotes.nbytes
 
     def is_same(self, other: StringTokens) -> bool:
         """Whether another string has the same tokens, inside and beyond it."""
         is_equal = self.tokens.digest == other.tokens.digest
-        return is_equal and np.array_equal(self._quotes, other._quotes)
+        return is_equal and np.array_equal(self.quotes, other.quotes)
+
+    def without(self, ids: Ids, quotes: Ids) -> StringTokens:
+        """Return the string without some tokens and closing quotes."""
+        kept = np.setdiff1d(self.quotes, quotes)
+        return StringTokens(without(self.tokens, ids), kept, self._trie, self._closing)
 
     def leaving(self, first: int) -> LeavingTokens:
         """Return the tokens that leave the string."""
         del first
         known = self._leaving.get(0)
         if known is None:
-            known = self._leaving.setdefault(0, self._closing.leaving(self._quotes))
+            known = self._leaving.setdefault(0, self._closing.leaving(self.quotes))
         return known
 
 

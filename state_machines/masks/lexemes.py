@@ -37,7 +37,12 @@ from state_machines.masks.lexeme_tokens import (
     WalkCache,
 )
 from state_machines.masks.quote_walks import is_sparse_quote, quote_walk
-from state_machines.masks.string_walks import Strings, with_other_counts
+from state_machines.masks.string_walks import (
+    LONG_TOKEN,
+    Strings,
+    with_other_counts,
+    without_far_counts,
+)
 from state_machines.masks.token_sets import TokenSet, united
 from state_machines.masks.token_trie import Ids, concatenated
 
@@ -146,29 +151,83 @@ class Lexemes:
 
     def _string(self, prefix: Node, leads: _Leads, text: Node) -> StringTokens:
         """Return the tokens of a JSON string after its leads."""
+        rest, least, most = self._strings.without_bounds(text)
+        unbounded, far = without_far_counts(rest)
+        if far is not None and least <= 1:
+            wider = self._selected(
+                prefix, leads, self._held(unbounded), least, most, is_measured=True
+            )
+            assert wider.missing is not None, "asked for"
+            if LONG_TOKEN + wider.missing <= far:
+                return self._with_far_counts(prefix, text, wider, wider.missing)
         others = with_other_counts(text)
         if others is not None:
             fewer, more = (self._string(prefix, leads, self._held(other)) for other in others)
             if fewer.is_same(more):
                 return more
-        rest, min_chars, max_chars = self._strings.without_bounds(text)
-        if rest is not text:
-            self._held(rest)
-        is_bounded = min_chars > 0 or max_chars is not None
+        return self._selected(
+            prefix, leads, rest if rest is text else self._held(rest), least, most
+        )
+
+    def _with_far_counts(
+        self, prefix: Node, text: Node, wider: StringTokens, missing: int
+    ) -> StringTokens:
+        """Return the tokens of a string, given those without bounds that only long tokens reach.
+
+        So the states of a text that differ in such a bound share a walk.
+        """
+        strings = self._strings
+        doubtful = strings.long_tokens[wider.tokens.contains(strings.long_tokens)]
+        late = wider.quotes[strings.lengths.at[wider.quotes] >= LONG_TOKEN]
+        if not len(doubtful) and not len(late):
+            return wider
+        # Bounds that no token reaches have no effect. Without them, more states are equal.
+        text, _ = without_far_counts(text, strings.lengths.longest + missing)
+        string = concatenation(prefix, encoded(text, JSON_STRING, b'"'))
+        refused = np.setdiff1d(doubtful, strings.long_tokens_of(string))
+        too_late = [v for v in late.tolist() if not string.matches(self._trie.text(v))]
+        if not len(refused) and not too_late:
+            return wider
+        return wider.without(refused, np.array(too_late, np.int32))
+
+    def _selected(
+        self,
+        prefix: Node,
+        leads: _Leads,
+        text: Node,
+        min_chars: int,
+        max_chars: int | None,
+        *,
+        is_measured: bool = False,
+    ) -> StringTokens:
+        """Return the tokens of a string between bounds on its length.
+
+        Args:
+            prefix: The language of the leads.
+            leads: The byte strings before the string.
+            text: The language of the string without the bounds.
+            min_chars: The lower bound.
+            max_chars: The upper bound; ``None`` if there is none.
+            is_measured: Whether the result has :attr:`StringTokens.missing`.
+        """
+        is_bounded = is_measured or min_chars > 0 or max_chars is not None
         measured = [
-            self._strings.measured(rest, start, is_bounded=is_bounded) for start in leads.starts
+            self._strings.measured(text, start, is_bounded=is_bounded) for start in leads.starts
         ]
         if max_chars is not None and all(max_chars >= each.reach for each in measured):
             max_chars = None
         key = (prefix, JSON_STRING, b'"', min_chars, max_chars)
-        known = self._walks.get(rest, key)
-        if isinstance(known, StringTokens):
+        known = self._walks.get(text, key)
+        if isinstance(known, StringTokens) and (known.missing is not None or not is_measured):
             return known
         found = [each.tokens(min_chars, max_chars) for each in measured]
         quotes = np.unique(concatenated([NO_VERTICES, *(ends for _, ends in found)]))
         tokens = united([each for each, _ in found], np.array(leads.few, np.int32))
-        made = StringTokens(tokens, quotes.astype(np.int32), self._trie, self._strings.closing)
-        self._walks.put(rest, key, made)
+        missing = max((each.missing for each in measured), default=0) if is_bounded else None
+        made = StringTokens(
+            tokens, quotes.astype(np.int32), self._trie, self._strings.closing, missing
+        )
+        self._walks.put(text, key, made)
         return made
 
     @cached_property

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import cached_property
 from weakref import ref
 
 import numpy as np
@@ -41,6 +42,9 @@ from state_machines.masks.token_trie import Ids, TokenTrie
 
 _FEW_REPETITIONS = 3
 """Repetitions of a part of a text that few tokens exceed."""
+
+LONG_TOKEN = 32
+"""Characters from which on a token may reach a bound that is far away."""
 
 _SEARCHED_PARTS = 32
 """Parts of a text among which a long repetition is looked for."""
@@ -102,6 +106,7 @@ class MeasuredStrings:
     Attributes:
         inside: The tokens that stay inside the strings.
         quotes: The vertices of closing quotes: int32, ascending.
+        missing: The most characters that complete a text after a token; 0 if they are not counted.
         reach: A length from which on an upper bound refuses no token.
     """
 
@@ -112,7 +117,7 @@ class MeasuredStrings:
         self._descents = strings.descents
         self._lengths = strings.lengths
         self._start = start
-        self._least_missing = self._most_missing = 0
+        self._least_missing = self.missing = 0
         free = _free_part(text)
         if text is not ANY_TEXT and (free is not None or (not is_bounded and _continues(text))):
             # Any text may be written, so only its ends are looked for.
@@ -120,12 +125,12 @@ class MeasuredStrings:
             self.inside = written.any_text.inside
             self.quotes: Ids = written.closing(text)
             if free is not None and is_bounded:
-                self._most_missing = shortest_length(free)
+                self.missing = shortest_length(free)
         else:
             self._walk(text, is_bounded=is_bounded)
         first = int(self._lengths.at[start])
         self._word_lengths: Ids = self._lengths.at[self._trie.parent[self.quotes]] - first
-        self.reach = self._lengths.longest + self._most_missing
+        self.reach = self._lengths.longest + self.missing
         # Not held: a text may lead back to itself, and is the key of its measure in a cache.
         self._text = ref(text)
 
@@ -141,7 +146,7 @@ class MeasuredStrings:
         if is_bounded:
             missing = _missing_characters(node for node in nodes if node is not EPSILON).values()
             self._least_missing = min(missing, default=0)
-            self._most_missing = max(missing, default=0)
+            self.missing = max(missing, default=0)
 
     @property
     def weight(self) -> int:
@@ -162,9 +167,9 @@ class MeasuredStrings:
         inside = [self.inside]
         if max_chars is not None:
             is_word &= self._word_lengths <= max_chars
-            certain = max_chars + int(self._lengths.at[self._start]) - self._most_missing
+            certain = max_chars + int(self._lengths.at[self._start]) - self.missing
             inside = [within(self.inside, self._lengths.up_to(certain))]
-            if self._least_missing < self._most_missing:
+            if self._least_missing < self.missing:
                 inside.append(packed(self._fitting(max_chars)))
         quotes = self.quotes[is_word]
         return united(inside, self._trie.tokens_at_all(quotes)), quotes
@@ -174,8 +179,7 @@ class MeasuredStrings:
         trie, lengths = self._trie, self._lengths
         max_chars += int(lengths.at[self._start])
         certain, possible = (
-            lengths.up_to(max_chars - missing)
-            for missing in (self._most_missing, self._least_missing)
+            lengths.up_to(max_chars - missing) for missing in (self.missing, self._least_missing)
         )
         ids = within(self.inside, possible & ~certain).ids
         text = self._text()
@@ -241,8 +245,22 @@ class Strings:
         self.lengths = TokenLengths(self.trie)
         self._measured: WalkCache[tuple[int, bool], MeasuredStrings] = WalkCache(_MEASURED_BYTES)
         self._closed: LruCache[int, _ClosedTexts] = LruCache(_CLOSED_TEXTS)
+        is_long = self.lengths.at[self.trie.vertex_of] >= LONG_TOKEN
+        self.long_tokens: Ids = self.trie.ids[is_long]
+        """The tokens of at least :data:`LONG_TOKEN` characters."""
+        self._long_texts = [self.trie.text(vertex) for vertex in self.trie.vertex_of[is_long]]
         # Every schema has strings, so their tokens are computed before the first mask.
         self._any = MeasuredStrings(ANY_TEXT, 0, self, is_bounded=True)
+
+    @cached_property
+    def _long_walks(self) -> Descents:
+        return Descents(TokenTrie.of_texts(self._long_texts))
+
+    def long_tokens_of(self, string: Node) -> Ids:
+        """Return those of :attr:`long_tokens` that begin a string, or end with one."""
+        with self.descents.table() as table:
+            found = self._long_walks.descend(table, below(0, table.number(string)))
+        return self.long_tokens[found.tokens.ids]
 
     def measured(self, text: Node, start: int, *, is_bounded: bool) -> MeasuredStrings:
         """Return the tokens of the strings of a text without bounds, below a vertex."""
@@ -288,6 +306,45 @@ class Strings:
             text = intersection((text, repetition(symbols(ANY_CODE_POINT), min_chars, None)))
             min_chars = 0
         return text, min(min_chars, self._any.reach + 1), min(tops, default=None)
+
+
+def without_far_counts(text: Node, least: int = LONG_TOKEN) -> tuple[Node, int | None]:
+    """Return a text whose first parts may be repeated without end, and the least bound of them.
+
+    Words of at most as many characters as that bound are in both languages.
+
+    Args:
+        text: The language of the text.
+        least: Bounds below it are kept. If all are, the bound that is returned is ``None``.
+
+    >>> from state_machines.regex import compile_pattern
+    >>> texts = [compile_pattern(f"[a-z]{{0,{count}}}1", search=False) for count in (62, 63)]
+    >>> len({without_far_counts(text)[0] for text in texts})
+    1
+    """
+    bounds: list[int] = []
+    found = _without_far_counts(text, least, bounds)
+    return found, min(bounds, default=None)
+
+
+def _without_far_counts(text: Node, least: int, bounds: list[int]) -> Node:
+    match text:
+        case Concatenation():
+            head, tail = _without_far_counts(text.head, least, bounds), text.tail
+            if text.head.nullable:
+                tail = _without_far_counts(tail, least, bounds)
+            return text if (head, tail) == (text.head, text.tail) else concatenation(head, tail)
+        case Union() | Intersection() if len(text.members) <= _SEARCHED_PARTS:
+            members = tuple(_without_far_counts(member, least, bounds) for member in text.members)
+            if members == text.members:
+                return text
+            return union(members) if isinstance(text, Union) else intersection(members)
+        case Repetition() if text.max_count is not None and not text.body.nullable:
+            if text.max_count < least:
+                return text
+            bounds.append(text.max_count)
+            return repetition(text.body, text.min_count, None)
+    return text
 
 
 def with_other_counts(text: Node) -> tuple[Node, Node] | None:

@@ -181,8 +181,13 @@ def _mailbox(more: str, domain: str) -> Node:
     local = full_match(rf"{atom}(?:\.{atom})*|{quoted}")
     name = max_characters(_MAX_DOMAIN, full_match(domain))
     literal = full_match(rf"\[(?:{IPV4}|IPv6:{IPV6})\]")
+    # In ASCII, octets are characters.
+    if more:
+        local = intersection((local, octets(0, _MAX_LOCAL_PART)))
+    else:
+        local = max_characters(_MAX_LOCAL_PART, local)
     return concatenation(
-        intersection((local, octets(0, _MAX_LOCAL_PART))),
+        local,
         symbols(code_points("@")),
         union((name, literal)),
     )

@@ -116,7 +116,7 @@ class HiddenStates:
         self._trial: Sequence[int] = ()
 
     def add(self, start: int, states: mx.array, trial: Sequence[int]) -> None:
-        """Add the states of a pass, once those of the last one are settled.
+        """Add the states of a pass. The states of the last pass are settled by then.
 
         Args:
             start: Index of the pass's first token. Tokens before ``end`` were processed again, and

@@ -44,8 +44,8 @@ from .drafts import MAX_TOKENS_PER_STEP, Draft
 class ModelDrafter(ABC):
     """Extends drafts with the tokens of a model. To be used on the model thread.
 
-    What it has read of a sequence is the ``text`` of the sequence's :class:`Drafting`. A failed
-    pass ends its drafts for the requests that take part. They continue without.
+    Its text of a sequence is the ``text`` of the sequence's :class:`Drafting`. A failed pass ends
+    its drafts for the requests that take part. They continue without.
 
     Args:
         model: The model.
@@ -59,6 +59,7 @@ class ModelDrafter(ABC):
         state_layers: Layers of the target whose outputs these are; see :class:`ForwardPass`.
         model: The model.
         token_bytes: Bytes that it reads for each drafted token.
+        step_size: Maximum number of tokens of a pass.
     """
 
     source: ClassVar[str]
@@ -72,7 +73,7 @@ class ModelDrafter(ABC):
         self.token_bytes = model_bytes(model)
         self._caches = caches
         self._width = width
-        self._step_size = step_size or default_prefill_step_size()
+        self.step_size = step_size or default_prefill_step_size()
         # The texts that draft together.
         self._batch: BatchRows[DraftedText] = BatchRows()
         self._key = mx.random.key(secrets.randbits(64))
@@ -155,7 +156,7 @@ class ModelDrafter(ABC):
         return tokens
 
     def _gather(self, texts: Collection[DraftedText]) -> None:
-        """Move texts that draft together into one batch, and all others out of it."""
+        """Move texts into the batch that drafts together, and all other texts out of it."""
         for text in self._batch.sequences.copy():
             if text not in texts:
                 text.move_to(BatchRows())
@@ -173,7 +174,7 @@ class ModelDrafter(ABC):
             logits: Logits behind each of them, shape (1, width).
 
         Returns:
-            The drafts that go on. The others are closed, or the mask of their position is slow.
+            The drafts to extend further. Other drafts are closed, or the next mask is slow.
         """
         drawn = [
             self._draw(sequence, draft, row)
@@ -250,12 +251,12 @@ class DraftModel(ModelDrafter):
         for sequence, draft in drafts.items():
             text = self._text(sequence) if self._has_room(draft) else None
             missing = 0 if text is None else len(text.pending)
-            if text is None or not missing or (missing > self._step_size and is_prefilled):
+            if text is None or not missing or (missing > self.step_size and is_prefilled):
                 continue
             if missing > MAX_TOKENS_WITH_LOGITS:
                 # A separate pass computes no logits and no padding for these tokens.
-                self._read(text, min(self._step_size, missing - 1))
-            if missing > self._step_size:
+                self._read(text, min(self.step_size, missing - 1))
+            if missing > self.step_size:
                 is_prefilled = True
             else:
                 texts[sequence] = text

@@ -1,4 +1,4 @@
-"""What a sequence owns to be drafted, and how often its proposals were accepted."""
+"""The drafting state of a sequence: drafters, their acceptance rates, a draft model's text."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class AcceptanceRate:
 
 
 class DraftedText(CachedText):
-    """The text of a sequence, as far as a model that drafts has read it. Its tail is a draft.
+    """The prefix of a sequence that a draft model has read. Its tail is a draft.
 
     Args:
         tokens: The tokens of the sequence, which appends to the same list.
@@ -122,7 +122,7 @@ class DraftedText(CachedText):
 
 
 class Drafting:
-    """What a sequence owns to be drafted: drafters, their acceptance rates, a model's view of it.
+    """The drafting state of a sequence: drafters, their acceptance rates, a draft model's text.
 
     Args:
         drafters: In the order in which they are asked.
@@ -198,7 +198,7 @@ class Drafting:
         return RowOutlook(self._rate(constraint, self._model), self.model_length(constraint))
 
     def fill(self, draft: Draft, pending: int) -> None:
-        """Append what the drafters propose to an empty draft.
+        """Fill an empty draft with the proposals of the drafters.
 
         Args:
             draft: The draft.
@@ -281,7 +281,7 @@ class Drafting:
         return can_pay(self._rate(constraint, drafter.source), self._costs.base, rows)
 
     def _extend(self, draft: Draft, drafter: Drafter, gain: DraftGain) -> bool:
-        """Append the proposal of a drafter, as far as it pays; return whether a token was added."""
+        """Append the tokens of a proposal that pay; return whether a token was added."""
         constraint, steps = draft.constraint, len(draft.steps)
         left = draft.at_most - steps
         if left <= 0:

@@ -90,7 +90,7 @@ class DraftStep:
 
     @property
     def tokens(self) -> list[int]:
-        """The token, and the forced ones that follow it."""
+        """The proposed token, and the forced tokens behind it."""
         return [self.token_id, *self.forced]
 
     @property
@@ -143,7 +143,7 @@ class Draft:
 
     @property
     def tokens(self) -> list[int]:
-        """All tokens of the draft: proposed and forced ones."""
+        """All tokens of the draft, proposed and forced."""
         return self.text[self._start :]
 
     @property
@@ -158,7 +158,7 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        """Whether verification would be that of a sequence without a draft."""
+        """Whether there is nothing to verify."""
         return not self.steps and self.unused is None
 
     @property
@@ -168,7 +168,7 @@ class Draft:
         return [*(step.proposal for step in self.steps), *behind]
 
     def text_behind(self, step: DraftStep) -> list[int]:
-        """Return the tokens of the sequence, and those of the draft up to a step."""
+        """Return the tokens of the sequence and of the draft, up to a step."""
         return self.text[: self._start + step.end]
 
     def append(self, token_id: int, source: str, log_q: mx.array | None = None) -> bool:

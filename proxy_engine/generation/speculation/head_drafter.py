@@ -33,7 +33,7 @@ drafts are tried again; beyond them, the head begins anew. A pause of 1,024 toke
 
 
 class _HeadText(DraftedText):
-    """The text of a sequence, as far as the head has read it.
+    """The prefix of a sequence that the head has read.
 
     ``processed`` counts positions in the cache, and ``padding`` those of a draft.
 
@@ -57,7 +57,7 @@ class _HeadText(DraftedText):
 
     @property
     def position(self) -> int:
-        """The position of the next state, those of a draft included."""
+        """The position of the next state, behind the draft."""
         return self.begin + self.processed + self.padding
 
     @property
@@ -125,10 +125,10 @@ class HeadDrafter(ModelDrafter):
             ready = text.ready
             if self._head.reads_target:
                 text.unread.skip(ready - 1)
-            elif ready >= self._step_size:
+            elif ready >= self.step_size:
                 if drafting.model_length(sequence.constraint):
                     self._read(text, ready)
-                elif ready >= _STEPS_KEPT * self._step_size:
+                elif ready >= _STEPS_KEPT * self.step_size:
                     self.remove(sequence, keeps_cache=False)
         except Exception as error:
             _log.warning("the draft head drafts no more for a request: %r", error)
@@ -192,7 +192,7 @@ class HeadDrafter(ModelDrafter):
         texts = {
             sequence: text
             for sequence in drafts
-            if (text := _text(sequence)) is not None and self._is_ready(text, sequence.processed)
+            if (text := _text(sequence)) is not None and self._prepare(text, sequence.processed)
         }
         if self._head.reads_target:
             for sequence, text in texts.items():
@@ -210,8 +210,8 @@ class HeadDrafter(ModelDrafter):
             of_rows = [sequence for sequence, text in texts.items() if text.rows is rows]
             self._draft_chains(rows, texts, {sequence: drafts[sequence] for sequence in of_rows})
 
-    def _is_ready(self, text: _HeadText, processed: int) -> bool:
-        """Drop states behind refused tokens; return whether a draft can begin."""
+    def _prepare(self, text: _HeadText, processed: int) -> bool:
+        """Drop states behind refused tokens, and return whether a draft can begin."""
         text.rows.settle()
         text.unread.settle(text.tokens, processed)
         if self._head.reads_target and processed < text.unread.end:
@@ -243,7 +243,7 @@ class HeadDrafter(ModelDrafter):
                 text.fed = draft.steps[-1].tokens
 
     def _read_states(self, rows: BatchRows[DraftedText], counts: Mapping[_HeadText, int]) -> None:
-        """Read states of the target, and set the outputs behind the last ones."""
+        """Read states of the target, and set the output behind the last state of each text."""
         fed = {}
         for text, count in counts.items():
             start = text.unread.start
@@ -254,7 +254,7 @@ class HeadDrafter(ModelDrafter):
             text.processed += counts[text]
 
     def _read_own(self, rows: BatchRows[DraftedText], texts: Sequence[_HeadText]) -> None:
-        """Read tokens with the head's own states, one after the other."""
+        """Read tokens with the head's own states, in one pass for each token."""
         for column in range(max(len(text.fed) for text in texts)):
             fed = {
                 text: ([text.fed[column]], cast(HeadOutput, text.drafted).states)
@@ -340,6 +340,6 @@ class HeadDrafter(ModelDrafter):
 
 
 def _text(sequence: GeneratedSequence) -> _HeadText | None:
-    """Return what a head has read of a sequence."""
+    """Return a head's text of a sequence."""
     text = None if sequence.drafting is None else sequence.drafting.text
     return text if isinstance(text, _HeadText) else None

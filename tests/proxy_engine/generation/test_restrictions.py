@@ -24,7 +24,7 @@ from proxy_engine.generation import (
     Script,
 )
 from proxy_engine.generation import restrictions as restrictions_module
-from proxy_engine.generation.restrictions import SlowMaskError
+from proxy_engine.generation.restrictions import RestrictedText, SlowMaskError
 from state_machines import JsonSchemaStateMachine, RegexStateMachine, StateMachine, Vocabulary
 from state_machines.completion import Guard
 from state_machines.repetition import RepetitionDetector
@@ -80,17 +80,17 @@ def test_restrictions_are_asked_in_order_about_what_is_left() -> None:
     asked: list[tuple[str, int]] = []
 
     class First(Restriction):
-        def mask(self, text: Constraint, allowed: Any, generated: int) -> Any:
+        def mask(self, text: RestrictedText, allowed: Any, generated: int) -> Any:
             asked.append(("first", generated))
             return np.ones(VOCABULARY.size, np.bool_)
 
     class Second(Restriction):
-        def mask(self, text: Constraint, allowed: Any, generated: int) -> Any:
+        def mask(self, text: RestrictedText, allowed: Any, generated: int) -> Any:
             assert allowed is not None
             asked.append(("second", generated))
             return allowed
 
-        def end(self, text: Constraint) -> Any:
+        def end(self, text: RestrictedText) -> Any:
             return "max_seconds" if text.generated == 2 else None
 
     text = text_of(First(), Second())

@@ -13,9 +13,10 @@ import pytest
 from live_server import Live, make_settings, serving_engine
 
 from proxy_engine import InferenceEngine
-from proxy_engine.server.admission import EngineHost
+from proxy_engine.server.admission import Admission, EngineHost
 from proxy_engine.server.app import create_app
 from proxy_engine.server.endpoints import generating
+from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.running import Services
 from proxy_engine.server.streaming import ServerSentEvents
 
@@ -225,3 +226,14 @@ async def test_request_cancelled_as_its_response_is_ready_frees_its_slot(
     with pytest.raises(asyncio.CancelledError):
         await task
     assert services.admission.running == 0
+
+
+def test_answers_that_begin_during_a_shutdown_are_cancelled(roomy_engine: InferenceEngine) -> None:
+    host = EngineHost(roomy_engine)
+    admission = Admission(host, Metrics(), max_running=1, max_waiting=0)
+    cancelled: list[str] = []
+    with admission.cancellable(lambda: cancelled.append("before")):
+        admission.close()
+        admission.cancel_all()
+    with admission.cancellable(lambda: cancelled.append("during")):
+        assert cancelled == ["before", "during"]

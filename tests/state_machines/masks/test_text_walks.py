@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from state_machines import Vocabulary
+from state_machines import JsonSchemaStateMachine, Vocabulary
 from state_machines.grammar.boolean import everything, intersection
 from state_machines.grammar.encoding import JSON_STRING, EncodedText, encoded
 from state_machines.grammar.node import EMPTY, EPSILON, Node
@@ -32,6 +32,9 @@ def vocabulary(seed: int) -> Vocabulary:
         written += random.choice([b"", b",", b', "', b"}", b": ", b"]}"])
         start = random.randrange(len(written))
         forms.add(written[start : start + random.randint(1, 9)])
+    for run in (b"a", b"-", b"ab", b'a"'):
+        forms.update((run * 80)[:length] for length in (31, 32, 33, 34, 40, 64))
+        forms.update((run[:1] * length + b'",') for length in (4, 30, 31, 32, 40))
     return Vocabulary([*sorted(forms), b"\xffend"], end_token_ids=[len(forms)])
 
 
@@ -45,6 +48,16 @@ PATTERNS = (
     *("^(..)*$|^x(..)*$", "ab1|^a$", r"^(\S+\s+){0,9}\S+$", "^(a|bc){1,7}[^x]*$"),
 )
 PATTERN_TEXTS = st.sampled_from(PATTERNS).map(lambda p: compile_pattern(p, search=True))
+FAR_COUNTS = (
+    *(
+        "^[-a]{0,62}$",
+        "^[ab]{0,33}x$",
+        "^a{33,64}$",
+        "^(a|bc){0,36}b$",
+        r"^[-ab]{1,40}(\.a{1,33})*$",
+    ),
+    *("^(-{0,34}a){2,3}$", "^a{0,36}b{0,36}$", "^([-a]{0,33}x)?[-b]{0,90}$", "^.{0,34}é|b{0,50}$"),
+)
 PATTERN_WORDS = compile_pattern(r"^\S+(\s\S+){0,9}$", search=False)
 GAPS = compile_pattern("^(..)*$|^x(..)*$", search=False)
 """Has no words of three characters that begin with another letter."""
@@ -78,15 +91,8 @@ def brute_force(state: Node) -> set[int]:
     }
 
 
-@example(intersection((PATTERN_WORDS, repetition(ANY, 0, 2))), EPSILON, b"")
-@example(intersection((PATTERN_WORDS, repetition(ANY, 2, 5))), literal(b"}"), b"")
-@example(repetition(ANY, 1, 2), literal(b"}"), b"")
-@example(intersection((GAPS, repetition(ANY, 3, 3))), literal(b"}"), b"")
-@settings(max_examples=90)
-@given(texts(), RESTS, st.sampled_from((b"", b'"', b' "', b', "')))
-def test_walks_of_strings_equal_brute_force(text: Node, rest: Node, lead: bytes) -> None:
-    if text.is_empty:
-        return
+def check_walk(text: Node, rest: Node, lead: bytes) -> None:
+    """Check that the walk of a string with a text agrees with derivatives."""
     string = encoded(text, JSON_STRING, b'"')
     assert isinstance(string, EncodedText)
     walk = LEXEMES.walk(literal(lead), string)
@@ -97,3 +103,49 @@ def test_walks_of_strings_equal_brute_force(text: Node, rest: Node, lead: bytes)
     assert all(rest.compute_word_derivative(text) is not EMPTY for text in texts)
     found.update(leaving.tokens_of(numbers).tolist())
     assert found == brute_force(concatenation(literal(lead), string, rest))
+
+
+@example(intersection((PATTERN_WORDS, repetition(ANY, 0, 2))), EPSILON, b"")
+@example(intersection((PATTERN_WORDS, repetition(ANY, 2, 5))), literal(b"}"), b"")
+@example(repetition(ANY, 1, 2), literal(b"}"), b"")
+@example(intersection((GAPS, repetition(ANY, 3, 3))), literal(b"}"), b"")
+@settings(max_examples=90)
+@given(texts(), RESTS, st.sampled_from((b"", b'"', b' "', b', "')))
+def test_walks_of_strings_equal_brute_force(text: Node, rest: Node, lead: bytes) -> None:
+    if text.is_empty:
+        return
+    check_walk(text, rest, lead)
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(FAR_COUNTS),
+    st.sampled_from((0, 1, 2, 7, 29)),
+    st.sampled_from("a-b"),
+    st.sampled_from((None, 35, 50)),
+    st.sampled_from((b"", b' "')),
+)
+def test_walks_of_strings_with_counts_beyond_most_tokens_equal_brute_force(
+    pattern: str, written: int, character: str, most: int | None, lead: bytes
+) -> None:
+    text = compile_pattern(pattern, search=True)
+    if most is not None:
+        text = intersection((text, repetition(ANY, 0, most)))
+    for _ in range(written):
+        after = text.character_derivative(ord(character))
+        text = text if after.is_empty else after
+    check_walk(text, literal(b"}"), lead)
+
+
+def test_states_that_differ_in_a_count_beyond_most_tokens_share_a_walk() -> None:
+    schema = {"type": "string", "pattern": "^[^x]{0,62}[ab]$"}
+    matcher = JsonSchemaStateMachine(schema).matcher(VOCABULARY)
+    rows = []
+    for byte in b'"aaa':
+        matcher.advance(VOCABULARY.token_bytes.index(bytes((byte,))))
+        matcher.allowed_tokens()
+        cost = matcher.mask_cost()
+        assert cost is not None
+        rows.append(cost.rows)
+    assert rows[0] > 0
+    assert rows[1:] == [0, 0, 0]

@@ -130,7 +130,7 @@ def _peer(
 
     if not hasattr(module, "prefill_from_target_hidden"):
         cache = module.reset(model)
-        if drafter._head.reads_target:
+        if drafter.model.reads_target:
             window = model.args.sliding_window
             shared = {
                 kind: [
@@ -181,10 +181,10 @@ def test_head_that_fails_ends_drafts_and_no_request(
     drafter = drafter_of(engine)
     expected = engine.generate("hello", speculation="off", max_tokens=20)
     with monkeypatch.context() as patched:
-        patched.setattr(drafter, "_draw", lambda *_: 1 / 0)
+        patched.setattr(drafter.model, "logits", lambda *_: 1 / 0)
         found = engine.generate("hello", speculation=ALWAYS, max_tokens=20)
         assert found.token_ids == expected.token_ids
-        patched.setattr(drafter, "_begin", lambda *_: 1 / 0)
+        patched.setattr(HiddenStates, "add", lambda *_: 1 / 0)
         found = engine.generate("hello", speculation=ALWAYS, max_tokens=20)
         assert found.token_ids == expected.token_ids
     assert "drafts no more" in caplog.text
@@ -202,7 +202,7 @@ def test_head_that_fails_at_the_end_of_a_request_ends_none(
     monkeypatch.setattr(head_drafter._log, "warning", lambda text, *_: messages.append(text))
     expected = engine.generate("hello", speculation="off", max_tokens=4)
     engine.clear_prompt_cache()
-    monkeypatch.setattr(drafter, "_step_size", 1000)
+    monkeypatch.setattr(drafter, "step_size", 1000)
     monkeypatch.setattr(drafter, "_read", lambda *_: 1 / 0)
     found = engine.generate("hello", speculation=ALWAYS, max_tokens=4)
     assert found.token_ids == expected.token_ids
@@ -337,7 +337,8 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
     drafter = drafter_of(engine)
     engine.clear_prompt_cache()
     passes: list[int] = []
-    read, model_length, pays = drafter._head.read, Drafting.model_length, False
+    head: Any = drafter.model
+    read, model_length, pays = head.read, Drafting.model_length, False
 
     def counted(tokens: mx.array, states: mx.array, *arguments: Any) -> Any:
         passes.append(states.shape[1])
@@ -346,8 +347,8 @@ def test_head_runs_no_pass_while_drafts_do_not_pay(
     def length(drafting: Drafting, *arguments: Any) -> int:
         return model_length(drafting, *arguments) if pays else 0
 
-    monkeypatch.setattr(drafter._head, "read", counted)
-    monkeypatch.setattr(drafter, "_step_size", 8)
+    monkeypatch.setattr(head, "read", counted)
+    monkeypatch.setattr(drafter, "step_size", 8)
     monkeypatch.setattr(Drafting, "model_length", length)
     arguments: dict[str, Any] = {"speculation": ALWAYS, "max_tokens": 12, "min_tokens": 12}
     engine.generate("hello", **arguments)

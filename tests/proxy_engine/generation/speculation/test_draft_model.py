@@ -68,7 +68,7 @@ def own_engine(tiny_tokenizer: TokenizerWrapper) -> Iterator[InferenceEngine]:
     """The draft model is the model itself."""
     model = make_tiny_model(context=2048)
     with InferenceEngine(model, tiny_tokenizer, draft_model=model) as engine:
-        draft_model_of(engine)._step_size = 512
+        draft_model_of(engine).step_size = 512
         yield engine
 
 
@@ -254,31 +254,20 @@ def test_finished_and_cancelled_requests_free_their_caches(
 
 
 def test_prompts_are_cached_for_the_draft_model(tiny_tokenizer: TokenizerWrapper) -> None:
-    model = make_tiny_model()
-    with InferenceEngine(model, tiny_tokenizer, draft_model=make_tiny_model(1)) as engine:
-        draft_model = draft_model_of(engine)
-        fed: list[int] = []
-        forward = draft_model._forward
-
-        def counted(rows: Any, tokens: Any) -> Any:
-            fed.append(sum(map(len, tokens.values())))
-            return forward(rows, tokens)
-
-        draft_model._forward = counted  # type: ignore[method-assign]
+    draft_model = Limited(10**6)
+    with InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=draft_model) as engine:
         prompt = "hello you " * 12
         first = engine.generate(prompt, max_tokens=40, speculation=ALWAYS)
-        read = sum(fed)
-        fed.clear()
+        read, draft_model.tokens = draft_model.tokens, 0
         second = engine.generate(prompt, max_tokens=40, speculation=ALWAYS)
         assert first.token_ids == second.token_ids
-        assert sum(fed) < read - 100
+        assert draft_model.tokens < read - 100
 
 
 def test_prompt_is_read_in_bounded_steps(tiny_tokenizer: TokenizerWrapper) -> None:
     model = make_tiny_model()
     with InferenceEngine(model, tiny_tokenizer, draft_model=model) as engine:
-        draft_model = draft_model_of(engine)
-        draft_model._step_size = 24
+        draft_model_of(engine).step_size = 24
         result = engine.generate("hello you " * 12, max_tokens=60, speculation=ALWAYS)
         usage = result.usage
         # About 140 tokens in six passes, then four drafted tokens a pass.
@@ -297,13 +286,14 @@ def test_texts_beyond_the_context_of_the_draft_model_are_not_drafted(
     assert 0 < found.usage.drafted_tokens < 64
 
 
-class Failing(Module):
-    """A draft model that fails after some passes."""
+class Limited(Module):
+    """A draft model that fails after some passes, and counts its tokens."""
 
     def __init__(self, passes: int) -> None:
         super().__init__()
         self.inner = make_tiny_model(1)
         self.passes = passes
+        self.tokens = 0
 
     @property
     def layers(self) -> Any:
@@ -311,6 +301,7 @@ class Failing(Module):
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
         self.passes -= 1
+        self.tokens += inputs.size
         if self.passes < 0:
             raise RuntimeError("out of memory")
         result: mx.array = self.inner(inputs, cache=cache)
@@ -326,7 +317,7 @@ def test_failing_draft_model_drafts_no_more_for_its_requests_only(
 ) -> None:
     arguments = {"response_format": PERSON, "max_tokens": 60, "temperature": 1.0, "seed": 1}
     expected = plain_engine.generate("hello", speculation="off", **arguments)
-    failing = Failing(10**6)
+    failing = Limited(10**6)
     with (
         caplog.at_level(logging.WARNING),
         InferenceEngine(make_tiny_model(), tiny_tokenizer, draft_model=failing) as engine,
