@@ -18,6 +18,17 @@ def test_steps_beyond_the_budget_raise() -> None:
     assert caught.value.budget == 10
 
 
+def test_budget_continues_with_the_steps_that_an_earlier_one_has_left() -> None:
+    reading = step_budget(10)
+    with reading:
+        spend(8)
+    with step_budget(10, taken=reading.steps_taken):
+        spend(2)
+        with pytest.raises(GrammarBudgetError) as caught:
+            spend()
+    assert caught.value.budget == 10
+
+
 def test_work_without_a_budget_is_unbounded() -> None:
     spend(10**12)
 
