@@ -257,7 +257,7 @@ class Strings:
         return Descents(TokenTrie.of_texts(self._long_texts))
 
     def long_tokens_of(self, string: Node) -> Ids:
-        """Return those of :attr:`long_tokens` that begin a string, or end with one."""
+        """Return the :attr:`long_tokens` that begin a string or end with its closing quote."""
         with self.descents.table() as table:
             found = self._long_walks.descend(table, below(0, table.number(string)))
         return self.long_tokens[found.tokens.ids]
@@ -348,7 +348,7 @@ def _without_far_counts(text: Node, least: int, bounds: list[int]) -> Node:
 
 
 def with_other_counts(text: Node) -> tuple[Node, Node] | None:
-    """Return a text with fewer and one with more repetitions of its parts; ``None`` if it has none.
+    """Return two texts, with fewer and with more repetitions; ``None`` for a text without any.
 
     The first language is within that of the text, the second one around it. So tokens that both
     allow or refuse, the text allows or refuses as well: no token reads the last repetition.
