@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import ClassVar, Self
 from weakref import WeakKeyDictionary
 
+from state_machines.budgets import uncharged
 from state_machines.errors import VocabularyError, has_surrogate
 from state_machines.notebook_view import vocabulary_html
 from state_machines.vocabulary.array_file import (
@@ -274,7 +275,9 @@ class PerVocabulary:
         with cls._lock:
             known = cls._known.get(vocabulary)
             if known is None:
-                known = cls._known[vocabulary] = cls(vocabulary)
+                # The work is done once, and a checkpoint must not block a thread that has a lock.
+                with uncharged():
+                    known = cls._known[vocabulary] = cls(vocabulary)
         assert isinstance(known, cls)
         return known
 
