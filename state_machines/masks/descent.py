@@ -96,7 +96,7 @@ class Descents:
             return walk.visits(table, begin)
 
     def words(self, node: Node, vertex: int) -> tuple[Ids, Ids]:
-        """Return the vertices below one that a node reaches, and those where its words end."""
+        """Return the vertices below ``vertex`` that a node reaches, and the ends of its words."""
         with self.table() as table:
             vertices, states = self.visits(table, below(vertex, table.number(node)))
             nullable = np.array([node.nullable for node in table.nodes], np.bool_)

@@ -172,7 +172,7 @@ class Lexemes:
     def _with_far_counts(
         self, prefix: Node, text: Node, wider: StringTokens, missing: int
     ) -> StringTokens:
-        """Return the tokens of a string, given those without bounds that only long tokens reach.
+        """Return the tokens of a string, from its tokens without bounds for long tokens.
 
         So the states of a text that differ in such a bound share a walk.
         """
@@ -248,7 +248,7 @@ class Lexemes:
         return self._descend(concatenation(prefix, head))
 
     def _quote(self, leads: list[bytes], quote: EncodedQuote) -> LexemeTokens:
-        """Return the walk of a quote after one of several byte strings."""
+        """Return the walk of a quote after any of several byte strings."""
         trie = self._trie
         sets: list[TokenSet] = []
         few: list[int] = []
