@@ -172,9 +172,9 @@ class Lexemes:
     def _with_far_counts(
         self, prefix: Node, text: Node, wider: StringTokens, missing: int
     ) -> StringTokens:
-        """Return the tokens of a string, from its tokens without bounds for long tokens.
+        """Return the tokens of a string, given its tokens without far bounds on repetitions.
 
-        So the states of a text that differ in such a bound share a walk.
+        Only long tokens reach these bounds. So states that differ in such a bound share a walk.
         """
         strings = self._strings
         doubtful = strings.long_tokens[wider.tokens.contains(strings.long_tokens)]
@@ -248,7 +248,7 @@ class Lexemes:
         return self._descend(concatenation(prefix, head))
 
     def _quote(self, leads: list[bytes], quote: EncodedQuote) -> LexemeTokens:
-        """Return the walk of a quote after any of several byte strings."""
+        """Return the walk of a quote after one of several byte strings."""
         trie = self._trie
         sets: list[TokenSet] = []
         few: list[int] = []

@@ -10,10 +10,9 @@ allowed tokens of a configuration are
 * where the lexeme may be empty, the tokens that the continuation allows.
 
 A token is allowed in the state if it is allowed in one of its configurations, so the mask is the
-union of these sets. If the grammar remembers words, such as the names of members, the mask is first
-computed as if none were remembered. Tokens that could write a remembered word, or that have a
-suffix which depends on one, are removed from the sets above and checked separately by the
-derivative of the whole state.
+union of these sets. With remembered words the continuation is a default. It is exact except for
+tokens with a context-dependent suffix, and for tokens that complete an exception. Both are removed
+from the sets above and checked separately by the derivative of the whole state.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class _LexemePart(NamedTuple):
     excepted_ids: bytes
 
     def key(self) -> bytes:
-        """Return equal bytes for equal sets of tokens; no key is a prefix of another key."""
+        """Return bytes that are equal for equal sets of tokens; no key begins another one."""
         suffixes, ids = _ascending(self.suffixes), self.excepted_ids
         vertices = self.excepted_vertices
         lengths = id(self.leaving), len(suffixes), len(vertices), len(ids)
@@ -357,7 +356,7 @@ class MaskMaker:
     def _exceptions(
         self, state: Node, split: LexemeSplit, few: list[int]
     ) -> tuple[tuple[int, ...], bytes]:
-        """Check the tokens that complete an exception; allowed tokens are added to ``few``.
+        """Check the tokens that complete an exception, and add the allowed tokens to ``few``.
 
         Returns:
             The tokens that were checked: vertices at or below which all tokens are, and the bytes

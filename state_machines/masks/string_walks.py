@@ -175,7 +175,7 @@ class MeasuredStrings:
         return united(inside, self._trie.tokens_at_all(quotes)), quotes
 
     def _fitting(self, max_chars: int) -> Ids:
-        """Return the tokens that fit, among tokens whose fit depends on the state after them."""
+        """Return tokens that fit, among those for which it depends on the state after them."""
         trie, lengths = self._trie, self._lengths
         max_chars += int(lengths.at[self._start])
         certain, possible = (
@@ -257,7 +257,7 @@ class Strings:
         return Descents(TokenTrie.of_texts(self._long_texts))
 
     def long_tokens_of(self, string: Node) -> Ids:
-        """Return the members of :attr:`long_tokens` that begin a string, or end with a string."""
+        """Return the :attr:`long_tokens` that begin a string or end with its closing quote."""
         with self.descents.table() as table:
             found = self._long_walks.descend(table, below(0, table.number(string)))
         return self.long_tokens[found.tokens.ids]
@@ -348,10 +348,10 @@ def _without_far_counts(text: Node, least: int, bounds: list[int]) -> Node:
 
 
 def with_other_counts(text: Node) -> tuple[Node, Node] | None:
-    """Return a text with fewer, and a text with more repetitions; ``None`` without any.
+    """Return two texts, with fewer and with more repetitions; ``None`` for a text without any.
 
-    ``{2}`` and ``{9}`` are bounds for ``{5}``, for example: a token that both allow is allowed, and
-    a token that both refuse is refused, since no token reads the last repetition.
+    The first language is within that of the text, the second one around it. So tokens that both
+    allow or refuse, the text allows or refuses as well: no token reads the last repetition.
     """
     if not _has_long(text):
         return None
@@ -359,7 +359,7 @@ def with_other_counts(text: Node) -> tuple[Node, Node] | None:
 
 
 def _has_long(text: Node) -> bool:
-    """Whether the first parts of a text have a repetition of more parts than tokens read."""
+    """Whether one of the first parts of a text is a repetition of more parts than tokens read."""
     pending = [text]
     for _ in range(_SEARCHED_PARTS):
         if not pending:

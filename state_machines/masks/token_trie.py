@@ -221,7 +221,7 @@ class TokenTrie:
         return intervals(first, last).astype(np.int32)
 
     def path(self, text: bytes, vertex: int = 0) -> list[int]:
-        """Return the vertices along a text below a vertex, until no token continues."""
+        """Return the vertices along a text below a vertex, as far as tokens have that text."""
         path: list[int] = []
         for byte in text:
             first, last = self._first_child[vertex], self._first_child[vertex + 1]
@@ -388,7 +388,7 @@ class TokenTrie:
         return known
 
     def texts_from(self, vertex: int) -> tuple[bytes, ...]:
-        """Return the text of each of :meth:`tokens_from`, from the vertex's own byte on."""
+        """Return the text of each token of :meth:`tokens_from`, from the vertex's own byte on."""
         known = self._texts_from.get(vertex)
         if known is None:
             found: list[bytes] = []
