@@ -245,16 +245,16 @@ class Strings:
         self.lengths = TokenLengths(self.trie)
         self._measured: WalkCache[tuple[int, bool], MeasuredStrings] = WalkCache(_MEASURED_BYTES)
         self._closed: LruCache[int, _ClosedTexts] = LruCache(_CLOSED_TEXTS)
-        is_long = self.lengths.at[self.trie.vertex_of] >= LONG_TOKEN
-        self.long_tokens: Ids = self.trie.ids[is_long]
+        self._is_long = self.lengths.at[self.trie.vertex_of] >= LONG_TOKEN
+        self.long_tokens: Ids = self.trie.ids[self._is_long]
         """The tokens of at least :data:`LONG_TOKEN` characters."""
-        self._long_texts = [self.trie.text(vertex) for vertex in self.trie.vertex_of[is_long]]
         # Every schema has strings, so their tokens are computed before the first mask.
         self._any = MeasuredStrings(ANY_TEXT, 0, self, is_bounded=True)
 
     @cached_property
     def _long_walks(self) -> Descents:
-        return Descents(TokenTrie.of_texts(self._long_texts))
+        vertices = self.trie.vertex_of[self._is_long].tolist()
+        return Descents(TokenTrie.of_texts([self.trie.text(vertex) for vertex in vertices]))
 
     def long_tokens_of(self, string: Node) -> Ids:
         """Return the :attr:`long_tokens` that begin a string or end with its closing quote."""
