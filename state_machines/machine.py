@@ -41,7 +41,7 @@ class StateMachine:
         token_sets: The tokens that the language has by name or by number. A matcher checks that
             its vocabulary has them.
         limited_rules: Rules whose texts take a limited number of tokens. Matchers keep the limits,
-            and check that their vocabulary can write the rules in so many tokens.
+            and check that their vocabulary can write the rules in that number of tokens.
         temperatures: The sampling temperatures that parts of the language have
             (:attr:`Matcher.temperature`).
         inner: Machines whose texts are parts of the texts. Their tokens, limits and temperatures

@@ -116,7 +116,7 @@ class RepetitionDetector:
             self._next_look = self._length + _PAUSE
 
     def _repeats(self, period: int, repeats: int, length: int) -> bool:
-        """Whether a unit of this length ends the output this often, and in so many bytes."""
+        """Whether a unit of this length repeats this often at the end, over ``length`` bytes."""
         length, text = max(repeats * period, length), self._text
         return length <= len(text) and text[-length:-period] == text[period - length :]
 

@@ -283,7 +283,7 @@ class _Composition:
         if self.tool_format is None:
             return
         around = (self.tool_format.answer, self.tool_format.preamble)
-        texts = (text for each in around for text in (each.begin, each.end))
+        texts = (text for delimiters in around for text in (delimiters.begin, delimiters.end))
         for text, marker in product(self.stop, (self.tool_format.start, *texts)):
             if text in marker:
                 raise InvalidOptionError(

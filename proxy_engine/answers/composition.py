@@ -104,7 +104,11 @@ class Calls:
             calls,
             max_calls=self.max_calls if self.format.parallel else 1,
             options=self._options,
-            excluding=(self.format.start, *(each.start for each in self.format.also), *excluding),
+            excluding=(
+                self.format.start,
+                *(format.start for format in self.format.also),
+                *excluding,
+            ),
         )
 
     @property
@@ -197,7 +201,7 @@ def _answer(
     native = calls.part(1)
     written = calls.as_json(native, stop) if is_free else None
     if written is not None:
-        last = Choice(*(Marker(TEXT, each) for each in stop), written)
+        last = Choice(*(Marker(TEXT, text) for text in stop), written)
         if preamble == calls.format.answer:
             # A single text: its JSON is a call, whether or not native calls may follow the text.
             after = Series(*_marker(preamble.end), Optional(Series(*_marker(joint), native)))
@@ -216,7 +220,7 @@ def _marker(text: str) -> list[Marker]:
 def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, is_free: bool) -> Series:
     """Return free text and calls after it; then more of both if the format has it."""
     entry = calls.format
-    markers = [Marker(TEXT, each) for each in stop]
+    markers = [Marker(TEXT, text) for text in stop]
     if is_free and entry.interleaved:
         # Text before a call cannot contain a stop string, which would end the answer.
         text = _excluding(text, (entry.start, entry.result.begin, *stop))

@@ -187,10 +187,10 @@ class _OutlineWriter:
         reference = _reference_of(schema)
         if reference is not None:
             options.append(self._referenced(reference, depth, hops))
-        options += [self._value(each, depth, hops + 1) for each in _listed(schema, "allOf")]
+        options += [self._value(part, depth, hops + 1) for part in _listed(schema, "allOf")]
         for keyword in ("anyOf", "oneOf"):
             alternatives = _listed(schema, keyword)
-            texts = dict.fromkeys(self._value(each, depth, hops + 1) for each in alternatives)
+            texts = dict.fromkeys(self._value(option, depth, hops + 1) for option in alternatives)
             if texts:
                 options.append(" | ".join(texts))
         several = [f"({text})" if " | " in text else text for text in dict.fromkeys(options)]
@@ -347,7 +347,7 @@ def _is_written_as_object(schema: Mapping[str, Any]) -> bool:
     """Return whether the outline of a schema has lines of members, below its description."""
     has_constants = "const" in schema or isinstance(schema.get("enum"), list)
     members = (schema.get(keyword) for keyword in ("properties", "additionalProperties"))
-    has_members = any(isinstance(each, Mapping) and each for each in members)
+    has_members = any(isinstance(member, Mapping) and member for member in members)
     has_members = has_members or bool(_listed(schema, "required"))
     return "object" in _types_of(schema) and has_members and not has_constants
 

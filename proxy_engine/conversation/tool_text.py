@@ -101,7 +101,7 @@ def describe_tools(tool_format: ToolFormat, tools: Sequence[Mapping[str, Any]]) 
     call = _calls(tool_format, [("<its name>", form)])
     functions = [tool.get("function", tool) for tool in tools]
     if tool_format.described_as == "json_schema":
-        definitions = "\n".join(json.dumps(each, ensure_ascii=False) for each in functions)
+        definitions = "\n".join(json.dumps(function, ensure_ascii=False) for function in functions)
         return _JSON_SCHEMAS.format(definitions=definitions, call=call)
     return _PYTHON.format(
         calls=f"{tool_format.start}{tool_format.end}",

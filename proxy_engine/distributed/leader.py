@@ -84,7 +84,7 @@ class Leader:
         unused = [self._unused.popleft() for _ in range(len(self._unused))]
         message = RankMessage(operation.name, arguments, number, unused)
         self._channel.send(message.encode())
-        given = [mapped(one, self._broadcast) for one in arguments]
+        given = [mapped(argument, self._broadcast) for argument in arguments]
         result = operation.function(*given)
         if operation.runs_model:
             self._last = result[0] if isinstance(result, tuple) else result

@@ -160,7 +160,7 @@ def replicate() -> None:
         if name.partition(".")[0] != package:
             continue
         classes = [value for value in vars(module).values() if inspect.isclass(value)]
-        for owner in (module, *(one for one in classes if one.__module__ == name)):
+        for owner in (module, *(cls for cls in classes if cls.__module__ == name)):
             for attribute, value in list(vars(owner).items()):
                 found = announced.get(id(_function(value)))
                 if found is not None:
@@ -266,7 +266,7 @@ def read_argument(
         broadcast: Returns the values on rank 0 of an array of this shape and type.
     """
     if isinstance(value, list):
-        return [read_argument(one, objects, broadcast) for one in value]
+        return [read_argument(item, objects, broadcast) for item in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {_OBJECT}:
@@ -274,7 +274,7 @@ def read_argument(
     if value.keys() == {_ARRAY}:
         shape, dtype = value[_ARRAY]
         return broadcast(mx.zeros(shape, getattr(mx, dtype)))
-    return {name: read_argument(one, objects, broadcast) for name, one in value.items()}
+    return {name: read_argument(item, objects, broadcast) for name, item in value.items()}
 
 
 def _written(value: Any) -> Any:

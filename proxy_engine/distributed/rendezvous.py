@@ -193,7 +193,7 @@ def _candidates(addresses: Sequence[str]) -> tuple[str, ...]:
     found = [*addresses, name]
     with suppress(OSError):
         found += [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, socket.AF_INET)]
-    fitting = list(dict.fromkeys(one for one in found if not _is_loopback(one)))
+    fitting = list(dict.fromkeys(address for address in found if not _is_loopback(address)))
     # Ranks of one machine may have no other address.
     return (*fitting[:16], "127.0.0.1")
 

@@ -39,7 +39,7 @@ from .model_checks import ModelChecks
 from .sampling import NextToken
 from .sequence import GeneratedSequence, Status
 from .speculation.batch_drafts import BatchDrafts
-from .speculation.draft_length import StepCosts
+from .speculation.draft_length import StepCosts, pass_width
 from .speculation.draft_model import ModelDrafter
 from .step import (
     commit,
@@ -357,10 +357,13 @@ class Batch:
             return [min(length, max(widths)) for length in lengths]
         if len(lengths) == 1 and (not rows.is_merged or rows.is_plain):
             return lengths
-        if not (self._pads and can_retract(rows.cache) and self._probe.can_pad()):
-            # Without padding, every row takes one token; the rest is left for later passes.
-            return [1] * len(lengths)
-        return lengths
+        width = max(lengths)
+        if width > 1 and not self._pads:
+            width = pass_width(lengths, self._costs.base)
+        if width > 1 and not (can_retract(rows.cache) and self._probe.can_pad()):
+            width = 1
+        # The rest is left for later passes.
+        return [min(length, width) for length in lengths]
 
     def _forward(self, tokens: mx.array, lengths: Sequence[int]) -> list[mx.array]:
         """Build a pass, and set the logits of sequences of which it processes all tokens.

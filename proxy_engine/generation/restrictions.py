@@ -39,7 +39,7 @@ MASK_STEPS = 5_000
 """Step budget of one mask on the model thread, about 25 ms."""
 
 SLOW_MASK_STEPS = 500
-"""Step budget of the mask after a slow one: slow masks tend to follow each other."""
+"""Step budget directly after a slow mask: the next mask is likely to be slow as well."""
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""
@@ -403,6 +403,8 @@ class MinTokens(Restriction):
         self._min_tokens = min_tokens
         self._masks = masks
         self._size = size
+        # The last mask, and the same without end tokens.
+        self._reduced: tuple[Mask | None, Mask] | None = None
 
     def are_missing(self, text: RestrictedText) -> bool:
         """Whether the text has too few tokens to end."""
@@ -413,7 +415,11 @@ class MinTokens(Restriction):
         may_end = text.matcher is None or text.matcher.is_accepting
         if generated >= self._min_tokens or not may_end:
             return allowed
-        return self._masks.without(allowed, text.end_token_ids, self._size)
+        known = self._reduced
+        if known is None or known[0] is not allowed:
+            reduced = self._masks.without(allowed, text.end_token_ids, self._size)
+            known = self._reduced = allowed, reduced
+        return known[1]
 
 
 class RepetitionStop(Restriction):

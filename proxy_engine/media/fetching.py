@@ -86,9 +86,11 @@ def is_public(address: str) -> bool:
     if isinstance(parsed, IPv6Address):
         embedded = _embedded(parsed)
         if embedded is None:
-            return parsed in _GLOBAL_UNICAST and not any(parsed in one for one in _SPECIAL_V6)
+            return parsed in _GLOBAL_UNICAST and not any(
+                parsed in network for network in _SPECIAL_V6
+            )
         parsed = embedded
-    return not any(parsed in one for one in _SPECIAL_V4)
+    return not any(parsed in network for network in _SPECIAL_V4)
 
 
 def resolve(host: str) -> list[str]:

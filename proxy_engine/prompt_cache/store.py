@@ -168,7 +168,7 @@ class Store:
             before = self._whole[at]
             if rest.startswith(before):
                 found.append(before)
-            # A shorter prefix is one of what they have in common, too.
+            # A shorter prefix is a prefix of their common part, too.
             rest = rest[: _common_tokens(before, rest) * _TOKEN_BYTES]
         return sorted(found, key=len)
 

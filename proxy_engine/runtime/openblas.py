@@ -87,8 +87,12 @@ class _LinkMap(ctypes.Structure):
     )
 
 
+@cache
 def _mlx() -> ctypes.CDLL:
-    """Return MLX's library, if it is loaded; otherwise raise ``OSError``."""
+    """Return MLX's library, if it is loaded; otherwise raise ``OSError``.
+
+    Each handle creates a class.
+    """
     return ctypes.CDLL("libmlx.so", mode=os.RTLD_NOLOAD)
 
 

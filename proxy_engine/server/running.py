@@ -121,7 +121,7 @@ async def begin(request: ServedRequest, services: Services) -> Running:
         )
         lease = await stack.enter_async_context(admitted)
         answers, left_out_tools = await request.start(lease)
-        # From here on the returned object owns what is held.
+        # From here on the returned object owns the place and the model.
         held = stack.pop_all()
         running = Running(lease, answers, left_out_tools, held, services.metrics, started)
         held.enter_context(services.admission.cancellable(running.cancel))

@@ -163,7 +163,7 @@ def answered_arguments(conversation: Sequence[Interaction]) -> dict[str, list[Ma
         if turn.role is Role.USER:
             found, pending = {}, []
         elif turn.role is Role.TOOL:
-            call = next((each for each in pending if _answers(turn, each)), None)
+            call = next((call for call in pending if _answers(turn, call)), None)
             if call is None:
                 continue
             pending.remove(call)

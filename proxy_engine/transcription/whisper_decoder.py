@@ -127,7 +127,7 @@ class BatchDecoderLayerCache(BatchKVCache):
         merged = cls([0] * len(caches))
         # The base class creates its own type for empty caches.
         vars(merged).update(vars(BatchKVCache.merge(caches)))
-        merged.cross = _stacked([one.cross for one in caches])
+        merged.cross = _stacked([cache.cross for cache in caches])
         return merged
 
     @property
@@ -175,12 +175,12 @@ def _nbytes(*arrays: mx.array | None) -> int:
 
 def _stacked(rows: Sequence[CrossAttention | None]) -> CrossAttention | None:
     """Return keys and values of several rows; ``None`` if no row attends to an encoder's output."""
-    found = [one for one in rows if one is not None]
+    found = [row for row in rows if row is not None]
     if not found:
         return None
     if len(found) < len(rows):
         raise ValueError("rows with and without an encoder's output cannot share a batch")
-    return mx.concatenate([one[0] for one in found]), mx.concatenate([one[1] for one in found])
+    return mx.concatenate([row[0] for row in found]), mx.concatenate([row[1] for row in found])
 
 
 def _self_attention(attention: Any, x: mx.array, mask: Any, cache: Any) -> mx.array:

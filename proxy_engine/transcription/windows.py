@@ -93,7 +93,7 @@ class WindowLoop:
             frames = min(WINDOW_FRAMES, total - first)
             found, first = self._window(spectrogram, first, frames)
             self.seconds_done = duration if first >= total else first / FRAMES_PER_SECOND
-            yield [_segment(one, duration) for one in found if one["text"]]
+            yield [_segment(segment, duration) for segment in found if segment["text"]]
         self.is_finished = True
 
     def _window(
@@ -115,7 +115,7 @@ class WindowLoop:
         rest = segments.pop()["seek"] if window.has_rest else first
         # Each window advances, whatever the model writes.
         following = rest if rest > first else first + frames
-        self._text_tokens += [token for one in segments for token in one["tokens"]]
+        self._text_tokens += [token for segment in segments for token in segment["tokens"]]
         temperature = window.decoded[-1].temperature
         if not self.options.condition_on_previous_text or (
             temperature > _MAX_CONDITIONED_TEMPERATURE

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from state_machines.budgets import spend
 from state_machines.context_free.analysis import Analysis
@@ -40,9 +39,8 @@ _Rest = tuple[Expression, "_Rest | None"]
 """Expressions that follow one another, as a linked list."""
 
 
-class _Lexeme(NamedTuple):
-    start: int
-    end: int
+_Lexeme = tuple[int, int]
+"""The positions where a lexeme begins and ends."""
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +107,7 @@ def _texts_of_rules(root: _Item, text: bytes) -> Iterator[tuple[Rule, bytes]]:
     while stack:
         spend()
         node, number = stack.pop()
-        if isinstance(node, _Lexeme):
+        if isinstance(node, tuple):
             lexemes.append(node)
         elif number >= 0:
             rule, first, _ = found[number]
@@ -124,7 +122,7 @@ def _texts_of_rules(root: _Item, text: bytes) -> Iterator[tuple[Rule, bytes]]:
                     stack.append((at.child, -1))
                 at = at.before
     for rule, first, last in found:
-        yield rule, text[lexemes[first].start : lexemes[last - 1].end] if last > first else b""
+        yield rule, text[lexemes[first][0] : lexemes[last - 1][1]] if last > first else b""
 
 
 def _without_ending(terminal: TerminalLanguage, written: bytes) -> bytes:
@@ -252,7 +250,7 @@ class _Parser:
         allowed = sum(1 << number for number in by_number)
         ignored = self._ignored if position or self._grammar.ignores_first else 0
         for end, matched in self._lexemes(allowed | ignored, position):
-            lexeme = _Lexeme(position, end)
+            lexeme = position, end
             for number in terminals_in(matched & allowed):
                 for item in by_number[number]:
                     self._add(end, item.behind(lexeme))

@@ -90,7 +90,7 @@ class Continuation:
 
 def list_html(expected: Iterable[Continuation]) -> str:
     """Return continuations as a list in HTML."""
-    items = (f'<li style="margin:0">{each.html}</li>' for each in expected)
+    items = (f'<li style="margin:0">{continuation.html}</li>' for continuation in expected)
     return f'<ul style="margin:0 0 0.2em 0;padding-left:1.4em">{"".join(items)}</ul>'
 
 

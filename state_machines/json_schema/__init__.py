@@ -1,13 +1,13 @@
 """Compile JSON Schema to grammars: :class:`JsonSchemaStateMachine`.
 
-Four floors, each of which imports only those before it:
+Four floors; each imports only the floors above in this list:
 
 * ``algebra``: ``terms`` combine schemas by *and*, *or* and *not*. ``value_sets`` are sets of values
   by type, with ``array_shape`` and ``object_shape``.
 * ``reader``: from keywords to terms. ``keywords`` is the table of keywords; ``assertions``,
   ``applicators`` and ``unevaluated`` have their readers.
   ``document`` (``$ref``), ``dialects`` (``$schema``) and ``schema_copy`` have the schemas. A
-  ``Context`` is what the floors share of one compilation.
+  ``Context`` is the state of a compilation that the floors share.
 * ``emptiness``: from terms to value sets. ``evaluation`` evaluates terms, and decides which are
   empty; ``closing`` leaves out properties that no schema lists; ``checks`` evaluates everything
   that an answer can reach.

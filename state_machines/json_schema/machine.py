@@ -56,7 +56,7 @@ class Compilation:
 
     Attributes:
         schema: The schema, copied.
-        context: The options, and what is known of the terms.
+        context: The options, and the results about the terms.
         root: The location of the whole schema.
         term: The term of the whole schema.
 
@@ -102,7 +102,7 @@ class Compilation:
     def bounded(self, term: Term) -> Iterator[None]:
         """Apply the step budget of a compilation, and locate errors at the schemas of ``term``.
 
-        The budget is what the reading of the schema has left.
+        The budget has the steps that the reading of the schema has left.
         """
         budget = step_budget(LIMITS.compile_steps, taken=self._steps_taken)
         # The outer block locates a RecursionError that the inner one raises in turn.

@@ -96,11 +96,14 @@ class Descents:
             return walk.visits(table, begin)
 
     def words(self, node: Node, vertex: int) -> tuple[Ids, Ids]:
-        """Return the vertices below one that a node reaches, and those where its words end."""
+        """Return the vertices below one vertex that a node reaches, and the ends of its words."""
         with self.table() as table:
             vertices, states = self.visits(table, below(vertex, table.number(node)))
-            nullable = np.array([node.nullable for node in table.nodes], np.bool_)
-        vertices, states = vertices[1:], states[1:]
+            vertices, states = vertices[1:], states[1:]
+            nullable = np.zeros(len(table.nodes), np.bool_)
+            # The table has the states of many walks.
+            for number in np.unique(states).tolist():
+                nullable[number] = table.nodes[number].nullable
         return vertices, vertices[nullable[states]]
 
     @contextmanager

@@ -172,9 +172,9 @@ class Lexemes:
     def _with_far_counts(
         self, prefix: Node, text: Node, wider: StringTokens, missing: int
     ) -> StringTokens:
-        """Return the tokens of a string, given those without bounds that only long tokens reach.
+        """Return the tokens of a string, given its tokens without far bounds on repetitions.
 
-        So the states of a text that differ in such a bound share a walk.
+        Only long tokens reach these bounds. So states that differ in such a bound share a walk.
         """
         strings = self._strings
         doubtful = strings.long_tokens[wider.tokens.contains(strings.long_tokens)]

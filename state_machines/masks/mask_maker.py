@@ -356,7 +356,7 @@ class MaskMaker:
     def _exceptions(
         self, state: Node, split: LexemeSplit, few: list[int]
     ) -> tuple[tuple[int, ...], bytes]:
-        """Check the tokens that complete an exception; those allowed are added to ``few``.
+        """Check the tokens that complete an exception, and add the allowed tokens to ``few``.
 
         Returns:
             The tokens that were checked: vertices at or below which all tokens are, and the bytes

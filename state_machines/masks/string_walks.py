@@ -245,19 +245,19 @@ class Strings:
         self.lengths = TokenLengths(self.trie)
         self._measured: WalkCache[tuple[int, bool], MeasuredStrings] = WalkCache(_MEASURED_BYTES)
         self._closed: LruCache[int, _ClosedTexts] = LruCache(_CLOSED_TEXTS)
-        is_long = self.lengths.at[self.trie.vertex_of] >= LONG_TOKEN
-        self.long_tokens: Ids = self.trie.ids[is_long]
+        self._is_long = self.lengths.at[self.trie.vertex_of] >= LONG_TOKEN
+        self.long_tokens: Ids = self.trie.ids[self._is_long]
         """The tokens of at least :data:`LONG_TOKEN` characters."""
-        self._long_texts = [self.trie.text(vertex) for vertex in self.trie.vertex_of[is_long]]
         # Every schema has strings, so their tokens are computed before the first mask.
         self._any = MeasuredStrings(ANY_TEXT, 0, self, is_bounded=True)
 
     @cached_property
     def _long_walks(self) -> Descents:
-        return Descents(TokenTrie.of_texts(self._long_texts))
+        vertices = self.trie.vertex_of[self._is_long].tolist()
+        return Descents(TokenTrie.of_texts([self.trie.text(vertex) for vertex in vertices]))
 
     def long_tokens_of(self, string: Node) -> Ids:
-        """Return those of :attr:`long_tokens` that begin a string, or end with one."""
+        """Return the :attr:`long_tokens` that begin a string or end with its closing quote."""
         with self.descents.table() as table:
             found = self._long_walks.descend(table, below(0, table.number(string)))
         return self.long_tokens[found.tokens.ids]
@@ -348,7 +348,7 @@ def _without_far_counts(text: Node, least: int, bounds: list[int]) -> Node:
 
 
 def with_other_counts(text: Node) -> tuple[Node, Node] | None:
-    """Return a text with fewer and one with more repetitions of its parts; ``None`` if it has none.
+    """Return two texts, with fewer and with more repetitions; ``None`` for a text without any.
 
     The first language is within that of the text, the second one around it. So tokens that both
     allow or refuse, the text allows or refuses as well: no token reads the last repetition.

@@ -388,7 +388,7 @@ class TokenTrie:
         return known
 
     def texts_from(self, vertex: int) -> tuple[bytes, ...]:
-        """Return the texts of :meth:`tokens_from` from the vertex's own byte on, one for each."""
+        """Return the text of each token of :meth:`tokens_from`, from the vertex's own byte on."""
         known = self._texts_from.get(vertex)
         if known is None:
             found: list[bytes] = []

@@ -137,8 +137,8 @@ class AnswerAutomaton:
             _DISTINCT_STATES
         )
         self._counts: dict[SubState, int] = {}
-        self._distinct = [each for each in leaves(part) if isinstance(each, DistinctSubState)]
-        excluded = frozenset(value for each in self._distinct for value in each.excluded)
+        self._distinct = [leaf for leaf in leaves(part) if isinstance(leaf, DistinctSubState)]
+        excluded = frozenset(value for leaf in self._distinct for value in leaf.excluded)
         self.start = AutomatonState(self._positions.start, values=excluded)
         self.shared_derivatives: SharedDerivatives = LruCache(LIMITS.machine_shared_derivatives)
         self._check_reachable_states()
@@ -164,7 +164,9 @@ class AnswerAutomaton:
         found = tuple(self._find_transitions(state))
         if any(self._is_exhausted(part, state.values) for part in self._distinct):
             known: set[AutomatonState] = set()
-            found = tuple(each for each in found if self._reaches_end(each.target, known))
+            found = tuple(
+                transition for transition in found if self._reaches_end(transition.target, known)
+            )
         return found
 
     def _is_exhausted(self, part: DistinctSubState, values: frozenset[DistinctValue]) -> bool:
@@ -193,7 +195,7 @@ class AnswerAutomaton:
             if state in known or self.skipped_to_end(state.position) is not None:
                 known.update(each for each, _ in path)
                 return True
-            target = next((each for each in following if each not in seen), None)
+            target = next((target for target in following if target not in seen), None)
             if target is None:
                 path.pop()
             else:
@@ -429,7 +431,9 @@ class AnswerAutomaton:
             )
         states = reachable(
             self.start,
-            lambda state: [each.target for each in self.transitions(state)[:_ANSWER_BRANCHES]],
+            lambda state: [
+                transition.target for transition in self.transitions(state)[:_ANSWER_BRANCHES]
+            ],
         )
         for state in islice(states, _ANSWER_POSITIONS):
             transitions = self.transitions(state)

@@ -96,7 +96,9 @@ class Attribution:
                 moved = [_moved(threads[0], node, text[position:read])]
             else:
                 byte = text[position : position + 1]
-                moved = [_moved(each, each.node.derivative(byte[0]), byte) for each in threads]
+                moved = [
+                    _moved(thread, thread.node.derivative(byte[0]), byte) for thread in threads
+                ]
             self._length += read - position
             self._is_behind_line_feed = text[read - 1] == _LINE_FEED
             position = read

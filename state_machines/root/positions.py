@@ -229,7 +229,7 @@ class Positions:
             return frozenset()
         known = self._kinds.get(id(part))
         if known is None:
-            kinds = (each.kind for each in leaves(part) if isinstance(each, DistinctSubState))
+            kinds = (leaf.kind for leaf in leaves(part) if isinstance(leaf, DistinctSubState))
             known = self._kinds[id(part)] = frozenset(kinds)
         return known
 
@@ -285,7 +285,7 @@ class Positions:
                 yield FollowEntry(part, rest)
                 if self.spelling(part) == END_TOKEN:
                     # The end itself is the marker.
-                    yield from (each for each in self.follow(rest, True) if each.part is None)
+                    yield from (entry for entry in self.follow(rest, True) if entry.part is None)
             case _Undelimited(part=inner) if isinstance(inner, Text):
                 if is_after_text and inner.min_chars == 0:
                     yield from self.follow(rest, True)

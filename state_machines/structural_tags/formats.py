@@ -263,8 +263,8 @@ def other_token(excludes: Sequence[Token], place: Place) -> Node:
 def _composed(elements: Sequence[Format], language: Callable[[Place], Node]) -> Format:
     return Format(
         language=language,
-        is_unlimited=any(each.is_unlimited and not each.has_excludes for each in elements),
-        ends_in_text=any(each.ends_in_text for each in elements),
+        is_unlimited=any(element.is_unlimited and not element.has_excludes for element in elements),
+        ends_in_text=any(element.ends_in_text for element in elements),
     )
 
 
@@ -283,7 +283,7 @@ def series(elements: Sequence[Format]) -> Format:
 
 def choice(elements: Sequence[Format]) -> Format:
     """Return the union of several formats."""
-    return _composed(elements, lambda place: union(each.node(place) for each in elements))
+    return _composed(elements, lambda place: union(element.node(place) for element in elements))
 
 
 def repeat(content: Format, min_count: int, max_count: int | None) -> Format:

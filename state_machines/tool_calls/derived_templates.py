@@ -93,7 +93,7 @@ def _call_list(text: str, name: str) -> dict[str, Any] | None:
 
 def _tagged_calls(text: str, name: str, arguments: dict[str, str]) -> dict[str, Any] | None:
     (key, value), (other_key, other_value) = arguments.items()
-    places = [text.find(each) for each in (name, key, value, other_key, other_value)]
+    places = [text.find(word) for word in (name, key, value, other_key, other_value)]
     if places != sorted(places) or places[0] < 0:
         return None
     before, after_name = text[: places[1]], text[places[1] + len(key) : places[2]]

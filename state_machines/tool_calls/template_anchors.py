@@ -86,7 +86,7 @@ class Anchor:
         if pattern is None:
             return None
         anchor = cls.of_pattern(pattern, f"{where}_pattern")
-        if key == "open" and any(isinstance(each, End) for each in _nodes(anchor._tree)):
+        if key == "open" and any(isinstance(node, End) for node in _nodes(anchor._tree)):
             raise refuse("the end of the text cannot open a field", anchor.where)
         return anchor
 
@@ -127,7 +127,9 @@ class Anchor:
             return "".join(
                 groups.get(name or "") or _word(parse(text, "")) for text, name in self.pieces()
             )
-        words = [text for each in self._skeletons() if (text := "".join(t for t, _ in each))]
+        words = [
+            text for skeleton in self._skeletons() if (text := "".join(t for t, _ in skeleton))
+        ]
         plain = [text for text in words if not any(end in text for end in ends)]
         return next(iter([*plain, *words]), "")
 

@@ -39,12 +39,14 @@ def response_template(entry: ToolFormat, start_anchor: str, end: str) -> dict[st
     if entry.reasoning is not None:
         fields["thinking"] = _region([entry.reasoning.begin], [entry.reasoning.end])
     fields["tool_calls"] = _calls(entry)
-    answers = [each for each in (entry.answer, entry.preamble) if each.begin]
+    answers = [delimiters for delimiters in (entry.answer, entry.preamble) if delimiters.begin]
     fields["content"] = {
         # Without them a later region replaces an earlier one, and white space between calls is one.
         "repeats": True,
         "join": "",
-        **_region([each.begin for each in answers], [each.end for each in answers]),
+        **_region(
+            [delimiters.begin for delimiters in answers], [delimiters.end for delimiters in answers]
+        ),
     }
     for field in fields.values():
         if end and "close_pattern" in field:
@@ -146,7 +148,7 @@ class _Content(NamedTuple):
 
 
 def _call_regions(entry: ToolFormat) -> Field:
-    pattern = _any_of(_head(each, entry) for each in (entry, *entry.also))
+    pattern = _any_of(_head(format, entry) for format in (entry, *entry.also))
     if entry.without_arguments is not None:
         # The region has no tag then, and its content is an empty object.
         pattern = _any_of([pattern, _head(entry.without_arguments, entry)])

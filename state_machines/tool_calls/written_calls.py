@@ -70,7 +70,7 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
     at, unreadable = 0, 0
     while unreadable < _MAX_UNREADABLE and (found := start.search(text, at)):
         read = [reader.read(text, found.end()) for reader in readers]
-        calls = next((each for each in read if isinstance(each, tuple)), None)
+        calls = next((found for found in read if isinstance(found, tuple)), None)
         if calls is None:
             unreadable += 1
             yield UnreadableCall(found.start(), str(read[0]))

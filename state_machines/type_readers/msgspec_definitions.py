@@ -24,7 +24,10 @@ def class_name(cls: Any) -> str:
     """Return the name of a class, or of a generic class with its arguments."""
     if not hasattr(cls, "__origin__"):
         return str(cls.__name__)
-    arguments = (each.__name__ if isinstance(each, type) else repr(each) for each in cls.__args__)
+    arguments = (
+        argument.__name__ if isinstance(argument, type) else repr(argument)
+        for argument in cls.__args__
+    )
     return f"{cls.__origin__.__name__}[{', '.join(arguments)}]"
 
 

@@ -210,7 +210,7 @@ def key_names(reader: MsgspecReader, info: inspect.Type) -> Any:
         case inspect.LiteralType(values=values):
             return _listed_names(values)
         case inspect.UnionType(types=types):
-            known = [key_names(reader, each) for each in types]
+            known = [key_names(reader, kind) for kind in types]
             known = [names for names in known if names is not False]
             return True if True in known else {"anyOf": known} if known else False
         case inspect.ByteArrayType() | inspect.NoneType() | inspect.BoolType():

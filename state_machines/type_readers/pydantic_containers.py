@@ -104,7 +104,7 @@ def _key_names(reader: CoreReader, core: Core) -> Any:
     if kind == "union":
         choices = (choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"])
         names = [_key_names(reader, choice) for choice in choices]
-        names = [each for each in names if each is not False]
+        names = [name for name in names if name is not False]
         if True in names:
             return True
         return {"anyOf": _without_midnight(names)} if names else False
@@ -128,7 +128,7 @@ def _key_names(reader: CoreReader, core: Core) -> Any:
 def _strings(schema: Schema) -> Any:
     """Return the schema of the strings of a schema: a Boolean or an object."""
     if "anyOf" in schema:
-        found = [_strings(each) for each in schema["anyOf"]]
+        found = [_strings(choice) for choice in schema["anyOf"]]
         found = [each for each in found if each is not False]
         return True if True in found else {**schema, "anyOf": found} if found else False
     kind = schema.get("type")

@@ -62,7 +62,7 @@ def _are_read(paths: Sequence[Path], fields: Sequence[tuple[Path, ...]]) -> bool
         if any(_clash(path, other) for other in others):
             return False
         preferred = options[: options.index(path)]
-        if any(other[: len(each)] == each for each in preferred for other in others):
+        if any(other[: len(path)] == path for path in preferred for other in others):
             return False
     return True
 

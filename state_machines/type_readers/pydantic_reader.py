@@ -119,7 +119,7 @@ class PydanticReader(CoreReader):
     ) -> JsonSchemaValue:
         members = MemberTree()
         lost: list[str] = []
-        fields = [each for each in named_required_fields if each[2].get("init") is not False]
+        fields = [field for field in named_required_fields if field[2].get("init") is not False]
         for (name, required, field), path in zip(fields, self._paths(fields), strict=True):
             has_default = _has_default(field["schema"])
             try:

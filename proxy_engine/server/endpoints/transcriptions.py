@@ -109,7 +109,7 @@ _Received: TypeAlias = "TranscriptSegment | Transcript[Any] | Exception"
 class _TranscriptionEvents(AsyncStream["TranscriptSegment | Transcript[Any]"]):
     """The segments of a recording, and its transcript. Awaiting them waits until it is decoded.
 
-    It is transcribed on a thread of its own, which waits for the model in turns, for minutes. The
+    A separate thread transcribes it and waits for the model in turns, for minutes. The
     threads of the event loop's executor are too few for that.
 
     Args:

@@ -51,27 +51,16 @@ class Inline(Expression):
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class AndExpression(Expression):
-    """``A & B``: the texts that all members match."""
+class Boolean(Expression):
+    """``A & B``: the texts that all members match; ``~A``, negated: all other texts."""
 
     members: tuple[Expression, ...]
+    is_negated: bool
     position: SourcePosition = field(compare=False)
 
     @property
     def children(self) -> tuple[Expression, ...]:
         return self.members
-
-
-@dataclass(slots=True, unsafe_hash=True)
-class NotExpression(Expression):
-    """``~A``: all other texts."""
-
-    body: Expression
-    position: SourcePosition = field(compare=False)
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return (self.body,)
 
 
 @dataclass(eq=False, slots=True)

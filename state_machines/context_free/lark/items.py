@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from state_machines.budgets import spend
-from state_machines.context_free.lark import Inline, NotExpression
+from state_machines.context_free.lark import Boolean, Inline
 from state_machines.context_free.source import (
     Source,
     group,
@@ -79,7 +79,7 @@ def item(source: Source, start: int) -> tuple[int, Expression]:
             if source.at(position, "~"):
                 raise source.invalid("a negation of a negation", start)
             end, body = source.notation.item(source, position)
-            return end, NotExpression(body, source.place(start))
+            return end, Boolean((body,), True, source.place(start))
         case '"':
             return _string_or_range(source, start)
         case "/":

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from state_machines.context_free.compiler import LexicalGrammar, lexical_machine
 from state_machines.context_free.lark import (
-    AndExpression,
+    Boolean,
     Definitions,
     Inline,
-    NotExpression,
 )
 from state_machines.context_free.lark.reader import read
 from state_machines.context_free.lark.terminals import (
@@ -63,7 +62,7 @@ def lower(definitions: Definitions, temperature: float | None = None) -> Lexical
 
     Args:
         definitions: The rules and terminals.
-        temperature: The sampling temperature of rules that do not have one of their own.
+        temperature: The sampling temperature of rules that state none.
 
     Raises:
         GrammarError: A terminal is not defined or refers to itself, or an item stands where it has
@@ -110,7 +109,7 @@ class _Scope:
         definitions: The definitions of names.
         tables: The rules and terminals of all grammars.
         prefix: What precedes the names of rules, to keep nested grammars apart.
-        temperature: The sampling temperature of rules that do not have one of their own.
+        temperature: The sampling temperature of rules that state none.
     """
 
     def __init__(
@@ -233,9 +232,9 @@ class _Scope:
                 return Choice(tuple(map(self.expression, branches)))
             case Repeat(body=body, min_count=min_count, max_count=max_count):
                 return Repeat(self.expression(body), min_count, max_count)
-            case NotExpression(position=position):
+            case Boolean(is_negated=True, position=position):
                 return self._lexeme("~", expression, position)
-            case AndExpression(position=position):
+            case Boolean(position=position):
                 what, hint = "an & outside of a terminal", "Define a terminal, in upper case"
                 raise GrammarSyntaxError.at(position, what, self._rule, hint)
             case NamedTokens(names=names, ranges=ranges, is_negated=is_negated, source=source):

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from state_machines.budgets import spend
-from state_machines.context_free.lark import AndExpression, Definitions, Inline
+from state_machines.context_free.lark import Boolean, Definitions, Inline
 from state_machines.context_free.lark.items import (
     SPACE,
     item,
@@ -179,7 +179,7 @@ def _alternative(source: Source, position: int) -> tuple[int, Expression]:
         position = source.skip(alias.end())
     if source.at(position, "%if"):
         raise source.unsupported("a condition", position, "Write a rule for each case")
-    whole = AndExpression(tuple(members), source.place(start)) if members[1:] else series
+    whole = Boolean(tuple(members), False, source.place(start)) if members[1:] else series
     return position, whole
 
 

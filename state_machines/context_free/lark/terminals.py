@@ -12,10 +12,9 @@ from typing import NoReturn
 
 from state_machines.context_free.compiler import ExpressionCompiler
 from state_machines.context_free.lark import (
-    AndExpression,
+    Boolean,
     Definitions,
     Inline,
-    NotExpression,
 )
 from state_machines.errors import GrammarBudgetError, GrammarSyntaxError, UnsupportedGrammarError
 from state_machines.grammar.boolean import complement, intersection
@@ -186,10 +185,9 @@ class TerminalCompiler(ExpressionCompiler):
                 return self.text(language)
             case Reference(name=name):
                 return self._texts[name]
-            case AndExpression(members=members):
-                return _live(intersection(map(self.text, members)))
-            case NotExpression(body=body):
-                return _live(complement(self.text(body), ANY_CODE_POINT))
+            case Boolean(members=members, is_negated=is_negated):
+                language = intersection(map(self.text, members))
+                return _live(complement(language, ANY_CODE_POINT) if is_negated else language)
         return super().text(expression)
 
     def is_text(self, expression: Expression) -> bool:

@@ -329,7 +329,7 @@ def _schema_strings(context: Context, location: SchemaLocation) -> Node:
 
 
 def _answered(context: Context, part: Term | ValueSet) -> Term | ValueSet:
-    """Return what a keyword admits, once the question that its reader left open is answered."""
+    """Return the values of a keyword, after the question that its reader left open is answered."""
     if isinstance(part, ValueSet):
         return part
     match part:

@@ -1,4 +1,4 @@
-"""What the floors share of one compilation."""
+"""The state of a compilation that the floors share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _ThreadState(local):
 
 
 class Known:
-    """What is known of the terms of one compilation.
+    """The results about the terms of a compilation.
 
     Safe to use from several threads: machines are shared, and terms are evaluated lazily. No lock
     is held during an evaluation; threads share finished results. Two threads that need the same
@@ -70,7 +70,7 @@ class Known:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Context:
-    """What the floors share of one compilation.
+    """The state of a compilation that the floors share.
 
     Attributes:
         options: How schemas are read.
@@ -79,7 +79,7 @@ class Context:
         json_texts: Returns the JSON texts of a term's values, as a language of code points.
         plain_integers: Whether the reader of the result reads ``1.0`` as no integer (draft 4).
         terms: Builds the terms.
-        known: What is known of them.
+        known: The results about them.
     """
 
     options: SchemaOptions

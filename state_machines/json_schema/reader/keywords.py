@@ -292,7 +292,7 @@ def schema_locations(term: Term) -> Iterator[SchemaLocation]:
 
 
 def scalar_values(context: Context, location: SchemaLocation) -> ValueSet | None:
-    """Return the values of a schema that constrains only scalars by itself, else ``None``."""
+    """Return the values of a schema that alone constrains only scalars, else ``None``."""
     known = KEYWORDS_BY_DRAFT[location.dialect.name]
     for name in location.schema:
         keyword = known.get(name)

@@ -20,7 +20,6 @@ from proxy_engine import InferenceEngine, Transcript
 from proxy_engine.cli.main import main
 from proxy_engine.cli.transcribe import Form, Recording
 
-ROOT = Path(__file__).parents[3]
 PHONE = "[0-9]{3}-[0-9]{4}"
 
 

@@ -106,10 +106,6 @@ def harmless(value: Any) -> Any:
     return [harmless(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def controls(tokenizer: TokenizerWrapper, ids: list[int]) -> list[int]:
-    return [i for i in ids if i in tokenizer.added_tokens_decoder]
-
-
 @pytest.mark.parametrize("template", TEMPLATES)
 @given(conversation=conversations(*COMPLETING))
 @settings(max_examples=25)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from random import Random
 
 from hypothesis import given
@@ -20,7 +19,6 @@ from state_machines.grammar.until import text_until, text_without
 
 LONGEST = 6
 LETTERS = "ab\n"
-TEXTS = ["".join(word) for n in range(LONGEST + 1) for word in product(LETTERS, repeat=n)]
 words = st.sets(
     st.text(LETTERS, min_size=1, max_size=4).filter(lambda word: word[0] != "\n"),
     min_size=1,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-import uuid
 from collections.abc import Hashable, Iterable
 from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
@@ -170,100 +169,42 @@ def is_read(kind: Any, text: str) -> bool:
     return True
 
 
-DIGITS = "9" * 4301
-UUID = "12345678-1234-5678-1234-567812345678"
-
 CASES: dict[str, tuple[Any, list[str], list[str]]] = {
-    "None": (None, ["null"], ["0"]),
-    "bool": (bool, ["true", "false"], ["1", '"true"']),
-    "int": (int, ["0", "-7", str(2**64)], ["1.0", "1e2", DIGITS]),
     "int, bounds": (meta(int, gt=-3, le=9), ["-2", "9"], ["-3", "10", "1.0"]),
-    "int, multiple": (meta(int, multiple_of=3), ["0", "-9", str(3 * 2**70)], ["4"]),
-    "float": (float, ["1", "-1.5", "1e-5", "0.1"], ["1e400", '"1"', f"1{'0' * 310}"]),
-    "float, bounds": (meta(float, ge=0, lt=1), ["0", "0.5"], ["1", "-0.5"]),
     "float, multiple": (meta(float, multiple_of=0.25), ["0.5", "-1.75"], ["0.1", "0.3"]),
-    "float, inexact multiple": (meta(float, multiple_of=0.1), ["0.1", "-0.8"], ["0.3", "1.0"]),
-    "Decimal": (Decimal, ["1.5", '"1.50"', '"-0.001"'], ['"a"', '""', "null"]),
-    "str": (str, ['"a"', '"\\u00e9"', '""'], ["1", '"\\ud800"']),
     "str, lengths": (meta(str, min_length=1, max_length=2), ['"\U0001f600b"'], ['""', '"abc"']),
     "str, pattern": (meta(str, pattern=r"^\d$"), ['"1"', '"\u0661"', '"1\\n"'], ['"12"', '"a"']),
     "str, searched": (meta(str, pattern="b", max_length=3), ['"abc"'], ['"a"', '"abcd"']),
-    "bytes": (bytes, ['""', '"YQ=="', '"YWI="'], ['"YQ"', '"-_-_"', '"YQ=="x']),
     "bytes, lengths": (meta(bytes, min_length=2, max_length=2), ['"YWI="'], ['"YQ=="', '"YWJj"']),
-    "bytearray": (bytearray, ['"YQ=="'], ['"YQ"']),
-    "memoryview": (memoryview, ['"YQ=="'], ['"YQ"']),
-    "date": (datetime.date, ['"2024-02-29"'], ['"2023-02-29"', '"0000-01-01"', '"20240101"']),
-    "datetime": (
-        datetime.datetime,
-        ['"2024-01-02T03:04:05"', '"2024-01-02T03:04:05.5Z"', '"2024-01-02 03:04:05-0130"'],
-        ['"2024-01-02"', '"2024-01-02T03:04"', '"2016-12-31T23:59:60Z"'],
-    ),
-    "datetime, aware": (meta(datetime.datetime, tz=True), ['"2024-01-02T03:04:05+01:00"'], ['"2024-01-02T03:04:05"']),
-    "datetime, naive": (meta(datetime.datetime, tz=False), ['"2024-01-02T03:04:05"'], ['"2024-01-02T03:04:05Z"']),
-    "time": (datetime.time, ['"03:04:05"', '"03:04:05.25Z"'], ['"03:04"', '"24:00:00"']),
-    "time, naive": (meta(datetime.time, tz=False), ['"03:04:05"'], ['"03:04:05Z"']),
-    "timedelta": (
-        datetime.timedelta,
-        ['"P1DT2H"', '"-PT0.5S"', '"PT90M"'],
-        ['"P1W"', '"P1Y"', '"P1000000000D"', '"PT"'],
-    ),
-    "UUID": (uuid.UUID, [f'"{UUID}"'], ['"a"', f'"urn:uuid:{UUID}"']),
     "Enum": (Colour, ['"red"'], ['"RED"', "1"]),
     "IntEnum": (Level, ["-1", "2"], ["1", '"2"', "2.0"]),
-    "Literal": (Literal["a", 1, None], ['"a"', "1", "null"], ['"1"', "true", "1.0"]),
-    "Any": (Any, ["1", '{"a": [null]}'], ["1e400", "[1"]),
-    "object": (object, ["1", '{"a": [null]}'], []),
-    "Raw": (msgspec.Raw, ["1", '{"a": [null]}'], []),
     "abstract class": (Iterable[int], ['"a"', "[1, null]", "{}"], ["1", "null"]),
     "hashable": (Hashable, ['"a"', "1", "null"], ["[]", "{}"]),
     "union": (int | str | list[int] | None, ["1", '"a"', "[1]", "null"], ["1.5", '["a"]']),
-    "union with Any": (Any | int, ["1", "[]"], []),
-    "union with Raw": (msgspec.Raw | int, ["1"], ['"a"']),
-    "list": (meta(list[int], min_length=1, max_length=2), ["[1]"], ["[]", "[1, 2, 3]", '["a"]']),
-    "tuple": (tuple[int, str], ['[1, "a"]'], ["[1]", '[1, "a", 2]']),
-    "no items": (tuple[()], ["[]"], ["[1]"]),
     "tuple of any length": (meta(tuple[int, ...], max_length=1), ["[]", "[1]"], ["[1, 2]"]),
-    "set": (meta(set[int], min_length=2), ["[1, 2]"], ["[1]", "[1, 1]"]),
-    "set of floats": (meta(set[float], min_length=2), ["[1.5, 2]"], ["[1, 1.0]", "[0, 1e-400]"]),
     "set with True": (meta(set[int | bool], min_length=2), ["[true, 2]"], ["[1, true]"]),
-    "frozenset": (frozenset[str], ['["a", "b"]'], ["[1]"]),
     "set of any": (set, ['[1, "a", null]'], ["[[]]", "[{}]"]),
     "set of Structs": (set[Frozen], ['[{"a": 1, "b": [1]}]'], ['[{"a": 1, "b": [[]]}]']),
     "set of choices": (set[int | tuple[Any, ...]], ["[1, [null]]"], ["[[[]]]"]),
     "dict": (meta(dict[str, int], min_length=1), ['{"a": 1}'], ["{}", '{"a": "b"}']),
-    "keys, int": (dict[int, int], ['{"-1": 1}'], ['{"01": 1}', '{"1.0": 1}', '{"a": 1}']),
     "keys, bounds": (dict[meta(int, ge=0, lt=9), int], ['{"8": 1}'], ['{"9": 1}', '{"-1": 1}']),
     "keys, float": (dict[meta(float, lt=1), int], ['{"0.5": 1}'], ['{"1.5": 1}', '{"a": 1}']),
     "keys, multiple": (dict[meta(float, multiple_of=0.1, lt=1), int], ['{"0.2": 1}'], ['{"0.3": 1}', '{"1.6": 1}']),
-    "keys, exact multiple": (
-        dict[meta(float, multiple_of=0.5, ge=1), int],
-        ['{"1.5": 1}'],
-        ['{"1.25": 1}', '{"0.5": 1}'],
-    ),
-    "keys, Decimal": (dict[Decimal, int], ['{"1.5": 1}'], ['{"a": 1}']),
-    "keys, date": (dict[datetime.date, int], ['{"2024-01-02": 1}'], ['{"20240102": 1}']),
-    "keys, UUID": (dict[uuid.UUID, int], [f'{{"{UUID}": 1}}'], ['{"a": 1}']),
+    "keys, exact multiple": (dict[meta(float, multiple_of=0.5, ge=1), int], ['{"1.5": 1}'], ['{"1.25": 1}', '{"0.5": 1}']),
     "keys, enums": (dict[Colour | Level, int], ['{"red": 1, "2": 2}'], ['{"1": 1, "RED": 1}']),
     "keys, Literal": (dict[Literal["a", 1, None], int], ['{"a": 1, "1": 2}'], ['{"null": 1}']),
     "keys, pattern": (dict[meta(str, pattern="^a+$"), int], ['{"aa": 1}'], ['{"b": 1}']),
-    "keys, str or int": (dict[str | int, int], ['{"a": 1, "1": 1}'], []),
-    "keys, Any": (dict, ['{"a": 1}'], ["[]"]),
-    "keys, bytes": (dict[bytes, int], ['{"YQ==": 1}'], ['{"YQ": 1}']),
     "tagged union": (
         Cat | Dog,
         ['{"type": "cat", "lives": 9}', '{"type": "dog", "barkVolume": 1.5, "colour": "blue"}'],
         ['{"lives": 9}', '{"type": "dog", "lives": 9}', '{"type": "dog", "bark_volume": 1}'],
     ),
     "tagged array": (Triangle, ['[3, 1, "red"]'], ["[1]", '[4, 1, "red"]', "[3.0, 1]"]),
-    "tree": (Tree, ['{"value": 1, "children": [{"value": 2, "children": []}]}'], ['{"value": 1, "children": [1]}']),
     "generic": (Box[Box[int]], ['{"content": {"content": 1, "more": []}, "more": []}'], ["{}"]),
     "UNSET": (Partial, ["{}", '{"a": 1}', '{"b": null}'], ['{"a": null}', '{"b": 1}']),
-    "TypedDict": (Movie, ['{"name": "a"}', '{"year": 1, "name": "a"}'], ["{}", '{"year": 1}']),
-    "NamedTuple": (Point, ["[1, 2.5]"], ["[]", "[1, 2, 3]", '{"x": 1}']),
-    "dataclass": (Plain, ['{"a": 1, "b": ["x"]}'], ['{"a": "1"}', "{}"]),
     "attrs": (Record, ['{"a": 1, "b": "x"}'], ["{}", '{"a": 1, "b": 2}']),
 }  # fmt: skip
-"""Types with texts that are read and written, and texts that are not read."""
+"""Types that the catalogue lacks, with texts that are read and written, and texts that are not."""
 
 READ_BUT_NOT_WRITTEN: dict[str, tuple[Any, list[str]]] = {
     "members that msgspec ignores": (Tree, ['{"value": 1, "children": [], "x": 1}']),

@@ -85,6 +85,7 @@ def admitted_texts(machine: JsonSchemaStateMachine, entry: Entry, count: int) ->
     """
     texts = dict.fromkeys(Draws(machine, entry.key).texts(count))
     yield from texts
+    yield from (text for text in entry.refusals if machine.matches(text) and text not in texts)
     known = [*entry.instances, *entry.refusals, *texts][: 8 + len(entry.instances)]
     # The masks of unique items exclude all earlier ones, so each text takes milliseconds.
     probes = min(count * PROBES, _MOST_PROBES) // (
