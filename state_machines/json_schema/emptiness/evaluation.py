@@ -51,10 +51,7 @@ class _CyclicQueryError(Exception):
 
 
 class _UnknownTermError(Exception):
-    """The emptiness of a term depends on a term that has not been visited."""
-
-    def __init__(self, term: Term) -> None:
-        self.term = term
+    """The emptiness of a term depends on the term ``args[0]``, which has not been visited."""
 
 
 def admitted(context: Context, term: Term) -> ValueSet:
@@ -162,8 +159,8 @@ def solve_emptiness(
                 is_inhabited(context, shape, has_value) for shape in shapes
             )
         except _UnknownTermError as unknown:
-            stack.append(unknown.term)
-            on_stack.add(unknown.term)
+            stack.append(unknown.args[0])
+            on_stack.add(unknown.args[0])
             continue
         stack.pop()
         on_stack.discard(term)
@@ -357,15 +354,15 @@ def _answered(context: Context, part: Term | ValueSet) -> Term | ValueSet:
 def generated(context: Context, term: Term) -> ValueSet:
     """Return the values of a term that are generated, closed if the options say so.
 
-    Raises:
-        SchemaError: A schema is malformed or unsupported, or applies itself to the same value.
+    Closing leaves out values, but never all of them. It applies to the normal form of a whole
+    conjunction, since an object may have the properties that any of its parts lists.
     """
     if context.options.additional_properties == "schema":
         return admitted(context, term)
-    known = context.known.generated.get(term)
-    if known is None:
-        known = context.known.generated[term] = _closed_values(context, admitted(context, term))
-    return known
+    known = context.known.generated
+    if term not in known:
+        known[term] = _closed_values(context, admitted(context, term))
+    return known[term]
 
 
 def _closed_values(context: Context, values: ValueSet) -> ValueSet:
