@@ -56,7 +56,7 @@ class CachedText:
         return self.tokens[self.processed :]
 
     def propose(self, tokens: Sequence[int]) -> None:
-        """Put tokens on trial, behind all pending ones: passes before the next commit take them."""
+        """Put tokens on trial behind pending tokens: passes before the next commit take them."""
         self.tail = [*self.tail, *tokens]
 
     @property
@@ -108,7 +108,7 @@ class BatchRows(Generic[T]):
         self._update([*self.sequences, sequence])
 
     def add_all(self, sequences: Sequence[T], cache: list[Any]) -> None:
-        """Add the rows of a batch cache, one for each text."""
+        """Add the rows of a batch cache, a row for each text."""
         self._extend(cache, is_merged=True)
         self._update([*self.sequences, *sequences])
 

@@ -39,7 +39,7 @@ MASK_STEPS = 5_000
 """Step budget of one mask on the model thread, about 25 ms."""
 
 SLOW_MASK_STEPS = 500
-"""Step budget of the mask after a slow one: slow masks tend to follow each other."""
+"""Step budget directly after a slow mask: the next mask is likely to be slow as well."""
 
 ADVANCE_STEPS = 20_000
 """Step budget for advancing by one token and planning the completion, about 0.1 s."""

@@ -352,7 +352,7 @@ class LazyLogprobs:
         return arrays
 
     def read(self) -> TokenLogprobs | None:
-        """Return the token's log-probability and the largest ones. Waits for the device."""
+        """Return the log-probability of the token, and the largest. Waits for the device."""
         if not self.tops:
             return None
         (before, after), (before_of_after, after_of_before) = self.tops, self.others

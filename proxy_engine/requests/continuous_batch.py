@@ -148,7 +148,7 @@ class ContinuousBatch:
             self._report()
 
     def fail_pass(self, error: BaseException) -> None:
-        """Fail the requests of a pass that has failed: those of the batch, or else all."""
+        """Fail the requests of a pass that has failed: the batch's, or else all."""
         in_batch = [*self._with(Status.RUNNING), *self._with(Status.DONE)]
         self._fail(in_batch or self._requests, error)
 

@@ -163,7 +163,7 @@ class Job:
         return jobs
 
     def _join(self, jobs: Sequence[Job], done: Future[Finish]) -> None:
-        """Finish the job once all its answers are done; an error of one of them ends all."""
+        """Finish the job once all its answers are done; an error of any answer ends all."""
         error = None if done.cancelled() else done.exception()
         if error is not None:
             self.request.cancelled.set()

@@ -1,4 +1,4 @@
-"""The queue of one engine: admits requests to the running ones, on the model thread."""
+"""The queue of an engine: it admits requests to the batch, on the model thread."""
 
 from __future__ import annotations
 

@@ -41,8 +41,7 @@ from state_machines.json_schema.algebra.value_sets import (
     constant,
     disjoin,
 )
-from state_machines.json_schema.emptiness.closing import generated
-from state_machines.json_schema.emptiness.evaluation import is_empty, shape_is_inhabited
+from state_machines.json_schema.emptiness.evaluation import generated, is_empty, shape_is_inhabited
 from state_machines.json_schema.emptiness.unique_items import Cardinality
 from state_machines.json_schema.grammar.object_grammar import ObjectPlan
 from state_machines.json_schema.grammar.value_syntax import MemberSyntax, ValueSyntax

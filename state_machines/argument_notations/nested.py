@@ -37,8 +37,7 @@ from state_machines.json_schema.algebra.names import listed_names
 from state_machines.json_schema.algebra.object_shape import NO_OTHER_NAMES, ObjectShape
 from state_machines.json_schema.algebra.terms import FALSE, Evaluated, Term
 from state_machines.json_schema.algebra.value_sets import ANY_TEXT, ANY_VALUE, ValueSet
-from state_machines.json_schema.emptiness.closing import generated
-from state_machines.json_schema.emptiness.evaluation import is_empty
+from state_machines.json_schema.emptiness.evaluation import generated, is_empty
 from state_machines.json_schema.grammar.value_syntax import (
     WHITESPACE_LAYOUTS,
     ItemSyntax,

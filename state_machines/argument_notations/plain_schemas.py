@@ -18,7 +18,7 @@ from typing import Any
 from state_machines.errors import SchemaError
 from state_machines.grammar.boolean import intersection
 from state_machines.grammar.node import Node
-from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.emptiness.evaluation import generated
 from state_machines.json_schema.machine import Compilation
 from state_machines.json_schema.reader.keywords import KEYWORDS
 from state_machines.regex import compile_pattern

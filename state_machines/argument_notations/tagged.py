@@ -49,7 +49,7 @@ from state_machines.grammar.text_languages import contains_word
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.algebra.terms import Term
 from state_machines.json_schema.algebra.value_sets import ANY_VALUE, ValueSet
-from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.emptiness.evaluation import generated
 from state_machines.json_schema.grammar.value_syntax import (
     JSON_SYNTAXES,
     WHITESPACE_LAYOUTS,

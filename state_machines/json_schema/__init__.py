@@ -8,9 +8,9 @@ Four floors; each imports only the floors above in this list:
   ``applicators`` and ``unevaluated`` have their readers.
   ``document`` (``$ref``), ``dialects`` (``$schema``) and ``schema_copy`` have the schemas. A
   ``Context`` is the state of a compilation that the floors share.
-* ``emptiness``: from terms to value sets. ``evaluation`` evaluates terms, and decides which are
-  empty; ``closing`` leaves out properties that no schema lists; ``checks`` evaluates everything
-  that an answer can reach.
+* ``emptiness``: from terms to value sets. ``evaluation`` evaluates terms, decides which are empty,
+  and leaves out properties that no schema lists; ``checks`` evaluates everything that an answer can
+  reach.
 * ``grammar``: from value sets to grammar nodes. ``translator`` makes the nodes, ``value_syntax``
   says how values are written.
 

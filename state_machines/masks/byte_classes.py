@@ -73,7 +73,7 @@ def looped_classes(node: Node, symbols: int) -> int:
 
 
 def _leads_back(state: Node, sets: tuple[int, ...], home: Node) -> bool:
-    """Whether a state leads to another one by all byte strings of some sets of bytes."""
+    """Whether a state leads to ``home`` by all byte strings with one byte from each set."""
     if not sets:
         return state is home
     left = sets[0]

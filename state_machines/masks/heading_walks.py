@@ -32,7 +32,7 @@ class HeadingWalks:
         self._in_token: WeakKeyLruCache[Node, bool] = WeakKeyLruCache(_HEADINGS)
 
     def may_complete(self, text: TextWithoutHeadings) -> bool:
-        """Whether a token may complete a heading, the one of the current line or one inside it."""
+        """Whether a token may complete the current line's heading, or a heading inside it."""
         if text.line is not EMPTY:
             known = self._at_root.peek(text.line)
             if known is None:

@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("walk.c")
 
 
 class Kernel:
-    """The functions of the compiled library: those of ``walk.c``.
+    """The functions of the compiled library of ``walk.c``.
 
     Args:
         path: The library.

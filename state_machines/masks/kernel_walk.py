@@ -174,8 +174,8 @@ class KernelWalk:
         """Walk an automaton of stacks below some vertices.
 
         Returns:
-            The tokens, and the vertices where the stack may be empty, but for those below which all
-            tokens are found. ``None`` if the automaton has no room.
+            The allowed tokens, and the vertices where the stack may be empty and a token below is
+            undecided. ``None`` if the automaton has no room.
         """
         walk, fields = self._walk, automaton.fields
         start = self._kernel.enter(ctypes.byref(fields), target)

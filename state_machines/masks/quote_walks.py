@@ -51,7 +51,7 @@ def is_sparse_quote(head: Node) -> bool:
 
 
 class QuoteTokens(NamedTuple):
-    """The vertices that a quote reaches below another one.
+    """The vertices that a quote reaches below a vertex.
 
     Attributes:
         tokens: The tokens that write a beginning of a quote and its terminator, or end with it.
@@ -116,7 +116,7 @@ class QuoteMasks:
         self._following: WeakKeyLruCache[Node, dict[int, list[int]]] = WeakKeyLruCache(_FOLLOWING)
 
     def mask(self, state: Node, steps: int | None = None) -> npt.NDArray[np.bool_] | None:
-        """Return a mask, bool, shape (size,), read-only; ``None`` if it is that of other states.
+        """Return a mask, bool, shape (size,), read-only; ``None`` for states outside of quotes.
 
         Args:
             state: The state.

@@ -21,7 +21,7 @@ Bits = npt.NDArray[np.uint8]
 
 
 class TokenSet:
-    """A set of tokens, in one of two forms.
+    """A set of tokens, as ids or as bits.
 
     Attributes:
         few: The ids, int32, which may repeat; ``None`` if there are many.

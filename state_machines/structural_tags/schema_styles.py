@@ -25,7 +25,7 @@ from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.tokens import Spell
 from state_machines.json_schema.algebra.terms import Term
-from state_machines.json_schema.emptiness.closing import generated
+from state_machines.json_schema.emptiness.evaluation import generated
 from state_machines.json_schema.grammar.value_syntax import (
     JSON_SYNTAXES,
     ValueSyntax,

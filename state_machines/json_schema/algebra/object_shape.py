@@ -25,6 +25,9 @@ from state_machines.json_schema.algebra.terms import FALSE, TRUE, Term, TermTabl
 NAMES_PER_STEP = 32
 """Names of a shape that are copied in one step."""
 
+CLAUSES_PER_STEP = 4
+"""Clauses of a shape that are compared in one step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Absent:
@@ -245,6 +248,7 @@ class ObjectShape:
             names = {unit.name}
             waiting.extend(other for other in settled if _mentions(other, names))
             settled = [other for other in settled if not _mentions(other, names)]
+        spend(len(settled) // CLAUSES_PER_STEP)
         return replace(shape, clauses=tuple(dict.fromkeys(settled)))
 
     def _evaluate(self, condition: Condition, table: TermTable) -> bool | None:

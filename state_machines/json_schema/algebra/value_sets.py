@@ -9,7 +9,7 @@ constant is such a set, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -52,7 +52,7 @@ VALUES_PER_CHARGE = 64
 MEMBERS_PER_STEP = 8
 """Members of an object or items of an array that are copied in one step."""
 
-PART_STEPS = 3
+PART_STEPS = 4
 """Steps charged for an item or a member of a constant."""
 
 CHARACTERS_PER_STEP = 8
@@ -320,7 +320,7 @@ def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
     """
     strings: list[str] = []
     numbers: list[Fraction] = []
-    others: dict[object, Any] = {}
+    others: list[Any] = []
     for count, value in enumerate(values):
         if not count % VALUES_PER_CHARGE:
             spend(VALUES_PER_CHARGE)
@@ -330,9 +330,18 @@ def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
         elif isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             numbers.append(exact(value))
         else:
-            others.setdefault(interning_key(value), value)
+            others.append(value)
     scalars = ValueSet(strings=word_language(strings), numbers=points(numbers))
-    return disjoin(chain((scalars,), (constant(value, table) for value in others.values())))
+    return disjoin(chain((scalars,), _different_constants(others, table)))
+
+
+def _different_constants(values: Iterable[Any], table: TermTable) -> Iterator[ValueSet]:
+    seen: set[object] = set()
+    for value in values:
+        key = interning_key(value)
+        if key not in seen:
+            seen.add(key)
+            yield constant(value, table)
 
 
 def constant(value: Any, table: TermTable) -> ValueSet:

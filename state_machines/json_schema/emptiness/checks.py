@@ -26,9 +26,9 @@ from state_machines.json_schema.algebra.terms import (
     Term,
     TermTable,
 )
-from state_machines.json_schema.emptiness.closing import generated
 from state_machines.json_schema.emptiness.evaluation import (
     admitted,
+    generated,
     is_empty,
     shape_is_inhabited,
     take_terms_read_for_strings,

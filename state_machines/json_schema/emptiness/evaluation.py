@@ -1,8 +1,9 @@
-"""Evaluates terms to head normal forms, and decides which terms are empty."""
+"""Evaluates terms: to head normal forms, to what is generated of them, and which are empty."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import TypeVar
 
@@ -50,10 +51,7 @@ class _CyclicQueryError(Exception):
 
 
 class _UnknownTermError(Exception):
-    """The emptiness of a term depends on a term that has not been visited."""
-
-    def __init__(self, term: Term) -> None:
-        self.term = term
+    """The emptiness of a term depends on the term ``args[0]``, which has not been visited."""
 
 
 def admitted(context: Context, term: Term) -> ValueSet:
@@ -161,8 +159,8 @@ def solve_emptiness(
                 is_inhabited(context, shape, has_value) for shape in shapes
             )
         except _UnknownTermError as unknown:
-            stack.append(unknown.term)
-            on_stack.add(unknown.term)
+            stack.append(unknown.args[0])
+            on_stack.add(unknown.args[0])
             continue
         stack.pop()
         on_stack.discard(term)
@@ -351,3 +349,53 @@ def _answered(context: Context, part: Term | ValueSet) -> Term | ValueSet:
         case TextsOf(content):
             return restrict_one_type(context.json_texts(context, content))
     return part
+
+
+def generated(context: Context, term: Term) -> ValueSet:
+    """Return the values of a term that are generated, closed if the options say so.
+
+    Closing leaves out values, but never all of them. It applies to the normal form of a whole
+    conjunction, since an object may have the properties that any of its parts lists.
+    """
+    if context.options.additional_properties == "schema":
+        return admitted(context, term)
+    known = context.known.generated
+    if term not in known:
+        known[term] = _closed_values(context, admitted(context, term))
+    return known[term]
+
+
+def _closed_values(context: Context, values: ValueSet) -> ValueSet:
+    objects = tuple(dict.fromkeys(_closed_shape(context, shape) for shape in values.objects))
+    arrays = values.arrays
+    if context.options.closes_arrays:
+        arrays = tuple(dict.fromkeys(shape.closed() for shape in arrays))
+    return replace(values, arrays=arrays, objects=objects)
+
+
+def _closed_shape(context: Context, shape: ObjectShape) -> ObjectShape:
+    """Return a closed shape if it still has finite objects.
+
+    Required members are the same in both shapes. Further members, up to the least number, may be
+    recursive: the recursion may end only in objects with names that no schema lists.
+    """
+    closed = shape.closed(context.terms)
+    if closed is shape or not shape_is_inhabited(context, closed):
+        return shape
+    needs_more = closed.min_members > len(closed.required)
+    if needs_more and not is_inhabited(context, closed, lambda t: _has_closed_value(context, t)):
+        return shape
+    return closed
+
+
+def _has_closed_value(context: Context, term: Term) -> bool:
+    """Return whether a term has a value if all objects below are closed."""
+
+    def closed_values(inner: Term) -> ValueSet:
+        values = admitted(context, inner)
+        return replace(values, objects=tuple(s.closed(context.terms) for s in values.objects))
+
+    known = context.known.is_empty_closed
+    if term not in known:
+        known[term] = solve_emptiness(context, term, closed_values, known)
+    return not known[term]

@@ -14,8 +14,7 @@ from state_machines.json_schema.algebra.object_shape import NO_OTHER_NAMES, Obje
 from state_machines.json_schema.algebra.terms import Term
 from state_machines.json_schema.algebra.value_sets import ValueSet
 from state_machines.json_schema.emptiness.clause_solver import find_members
-from state_machines.json_schema.emptiness.closing import generated
-from state_machines.json_schema.emptiness.evaluation import is_empty, shape_is_inhabited
+from state_machines.json_schema.emptiness.evaluation import generated, is_empty, shape_is_inhabited
 from state_machines.json_schema.reader.context import Context
 
 _MAX_ROUNDS = 256

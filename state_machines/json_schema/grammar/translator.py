@@ -29,8 +29,7 @@ from state_machines.json_schema.algebra.value_sets import (
     constant,
     without_scalars,
 )
-from state_machines.json_schema.emptiness.closing import generated
-from state_machines.json_schema.emptiness.evaluation import is_empty, shape_is_inhabited
+from state_machines.json_schema.emptiness.evaluation import generated, is_empty, shape_is_inhabited
 from state_machines.json_schema.emptiness.unique_items import (
     Cardinality,
     check_distinct,

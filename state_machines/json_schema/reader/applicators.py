@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from state_machines.budgets import spend
 from state_machines.grammar.boolean import complement
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import union
@@ -22,6 +23,7 @@ from state_machines.json_schema.algebra.value_sets import (
     restrict_one_type,
 )
 from state_machines.json_schema.reader.assertions import (
+    DEPENDENCY_STEPS,
     non_negative_integer,
     objects_with_property,
     require_properties,
@@ -113,6 +115,7 @@ def _dependency(keyword: str) -> Callable[[Context, SchemaLocation, Any], Term]:
     def read(context: Context, location: SchemaLocation, value: Any) -> Term:
         parts = []
         for name, needed in value.items():
+            spend(DEPENDENCY_STEPS)
             if keyword == "dependencies" and isinstance(needed, list):
                 names = string_list(location, keyword, needed)
                 then = context.terms.evaluated(require_properties(names))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from state_machines.budgets import spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import Node
 from state_machines.grammar.nodes import repetition, symbols
@@ -42,6 +43,9 @@ from state_machines.reader_languages.numbers.intervals import Interval, exact
 from state_machines.reader_languages.numbers.number_sets import INTEGERS, NumberSet
 from state_machines.reader_languages.table import reader_language
 from state_machines.regex import compile_pattern
+
+DEPENDENCY_STEPS = 16
+"""Steps charged for a dependency of one property."""
 
 FEW_DEPENDENCIES = 3
 """Entries of ``dependentRequired`` up to which each becomes a disjunction; more become clauses."""
@@ -289,6 +293,7 @@ def _dependency_clauses(dependencies: Mapping[str, Sequence[str]], table: TermTa
     listed: dict[str, None] = {}
     clauses: list[Clause] = []
     for name, names in dependencies.items():
+        spend(DEPENDENCY_STEPS + len(names))
         if not names or not is_encodable(name):
             continue
         listed[name] = None

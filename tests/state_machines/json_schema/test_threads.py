@@ -6,8 +6,7 @@ import threading
 from typing import Any
 
 from state_machines.budgets import step_budget
-from state_machines.json_schema.emptiness.closing import generated
-from state_machines.json_schema.emptiness.evaluation import is_empty
+from state_machines.json_schema.emptiness.evaluation import generated, is_empty
 from state_machines.json_schema.machine import Compilation
 
 TEXTS: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
