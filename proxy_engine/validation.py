@@ -160,11 +160,12 @@ class JsonValidator:
 @cache
 def _bounded(draft: Any, *, has_patterns: bool) -> Any:
     """Return a draft's class of validators, whose work is counted in steps."""
-    keywords = {name: keyword for name, keyword in _KEYWORDS.items() if name in draft.VALIDATORS}
+    later = jsonschema.Draft202012Validator.VALIDATORS.keys() - draft.VALIDATORS.keys()
+    keywords = {name: keyword for name, keyword in _KEYWORDS.items() if name not in later}
     if has_patterns and "unevaluatedProperties" in draft.VALIDATORS:
         # ``jsonschema`` searches for the patterns of evaluated properties with Python's ``re``.
         keywords["unevaluatedProperties"] = _is_undecided
-    bounded: Any = extend(draft, {**keywords, SUBSTRING_OF: _substring_of})
+    bounded: Any = extend(draft, keywords)
     evolve = bounded.evolve
 
     def evolve_within_bounds(self: Any, **changes: Any) -> Any:
@@ -285,15 +286,6 @@ def _identity(value: Any) -> Hashable:
     return (isinstance(value, bool), value)
 
 
-_KEYWORDS: dict[str, Callable[..., _Errors]] = {
-    "pattern": _pattern,
-    "patternProperties": _pattern_properties,
-    "additionalProperties": _additional_properties,
-    "uniqueItems": _unique_items,
-}
-"""The keywords by name."""
-
-
 class _QuotedText(str):
     """A string of a JSON value whose quotes are checked.
 
@@ -348,3 +340,13 @@ def _substring_of(validator: Any, expected: Any, instance: Any, schema: Any) -> 
     instance.found[expected] = Quotation(
         instance.pointer, expected, start, start + len(instance), count
     )
+
+
+_KEYWORDS: dict[str, Callable[..., _Errors]] = {
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "additionalProperties": _additional_properties,
+    "uniqueItems": _unique_items,
+    SUBSTRING_OF: _substring_of,
+}
+"""Keywords by name: bounded ones of JSON Schema, and those that ``jsonschema`` does not know."""
