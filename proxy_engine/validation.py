@@ -349,4 +349,4 @@ _KEYWORDS: dict[str, Callable[..., _Errors]] = {
     "uniqueItems": _unique_items,
     SUBSTRING_OF: _substring_of,
 }
-"""Keywords by name: bounded ones of JSON Schema, and those that ``jsonschema`` does not know."""
+"""Keywords by name: bounded keywords of JSON Schema, and keywords that ``jsonschema`` lacks."""

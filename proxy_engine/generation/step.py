@@ -37,7 +37,7 @@ def perform(
     has to leave the batch until :meth:`Constraint.compute_slow` has returned.
 
     Returns:
-        The sequences that go on.
+        The sequences whose phase has succeeded.
     """
     going = []
     for sequence in sequences:

@@ -129,8 +129,8 @@ class ContinuousBatch:
     def run_round(self, *, others_wait: bool) -> None:
         """Process some of a prompt, then generate a token for every sequence.
 
-        The pass is dispatched ahead of the tokens, if it needs only those that are sampled, and
-        otherwise behind them. The device works while tokens are reported.
+        A pass that needs only the sampled tokens is dispatched before they are read; any other pass
+        is dispatched afterwards. The device works while tokens are reported.
 
         Args:
             others_wait: Whether requests wait to begin.

@@ -91,8 +91,8 @@ class Guard:
         self.left = max_tokens
         """Tokens that may be used: ``total``, or fewer after :meth:`limit`."""
         self._completion = completion or matcher.completion
-        # Steps that are left; a list, since copies share the reserve.
-        self._reserve = [LIMITS.plan_reserve_steps]
+        # Steps that are left. A copy has its own rest, so no draft or other answer takes from it.
+        self._reserve = LIMITS.plan_reserve_steps
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)
         self._checked: tuple[int, Node, _After | None] | None = None
@@ -335,7 +335,7 @@ class Guard:
         except UnwritableTextError:
             return None
         except GrammarBudgetError:
-            left = self._reserve[0]
+            left = self._reserve
         # The search continues with the results so far, which are cached.
         budget = step_budget(left)
         try:
@@ -344,4 +344,4 @@ class Guard:
         except (GrammarBudgetError, UnwritableTextError):
             return None
         finally:
-            self._reserve[0] = max(0, left - budget.steps_taken)
+            self._reserve = max(0, left - budget.steps_taken)

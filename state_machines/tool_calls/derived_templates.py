@@ -149,7 +149,7 @@ def _path(value: Any, target: Any) -> list[str] | None:
 
 
 def template_of_schema(schema: Any) -> dict[str, Any]:
-    """Return the response template that reads what a response schema reads.
+    """Return the response template with the same results as a response schema.
 
     Raises:
         CompositionError: A member of the schema has no counterpart.

@@ -1,4 +1,4 @@
-"""Evaluates terms: to head normal forms, to what is generated of them, and which are empty."""
+"""Evaluation of terms: their head normal forms, their generated values, and their emptiness."""
 
 from __future__ import annotations
 

@@ -293,3 +293,21 @@ def test_first_plan_through_a_part_takes_steps_of_the_reserve(
     patch_limits(monkeypatch, token_plan_steps=20, plan_reserve_steps=0)
     guard = Guard(machine.matcher(VOCABULARY), 100, completion=Completion(VOCABULARY))
     assert not guard.accepts(ord("c"))
+
+
+@pytest.mark.parametrize("first", ["b", "d"])
+def test_copies_of_a_guard_take_nothing_from_its_reserve(
+    monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """The reserve lasts for one of the parts. A draft and another answer to a prompt are copies."""
+    patch_limits(monkeypatch, token_plan_steps=20, plan_reserve_steps=150)
+    parts = "|".join(f"{letter}([0-9]{{3}}[{letter}-z]{{2}},){{9}}" for letter in "bcd")
+    guard = Guard(
+        RegexStateMachine(f"a|{parts}").matcher(VOCABULARY),
+        100,
+        completion=Completion(VOCABULARY),
+    )
+    copy = guard.copy()
+    assert copy.accepts(ord(first))
+    assert not copy.accepts(ord("c"))
+    assert guard.accepts(ord("c"))
