@@ -324,18 +324,22 @@ def test_disconnect_cancels_the_transcription(speech: Live, is_streamed: bool) -
         assert post(http, choice="yes").json()["text"] == "yes"
 
 
-def test_shutdown_ends_running_transcriptions(speech: Live) -> None:
+def test_shutdown_ends_running_transcriptions(whisper: InferenceEngine) -> None:
     replies: list[httpx.Response] = []
 
     def run() -> None:
         with speech.http() as http:
             replies.append(post(http, wav(sine(120))))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    wait_until(lambda: bool(speech.services.admission.running))
-    speech.services.admission.cancel_all()
-    thread.join(60)
+    with serving_engine(whisper) as speech:
+        admission = speech.services.admission
+        thread = threading.Thread(target=run)
+        thread.start()
+        wait_until(lambda: bool(admission.running))
+        # As on shutdown. The recording may still be read; then it is refused when it would begin.
+        admission.close()
+        admission.cancel_all()
+        thread.join(60)
     assert error_of(replies[0])["code"] == "shutting_down"
 
 
