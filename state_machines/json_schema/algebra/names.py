@@ -9,7 +9,7 @@ from itertools import islice
 from operator import itemgetter, or_
 
 from state_machines.grammar.boolean import difference, everything, intersection
-from state_machines.grammar.node import EMPTY, Node
+from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import without_words
 from state_machines.json_schema.algebra.object_shape import ObjectShape, bit_indices
@@ -124,15 +124,14 @@ def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
         refined = []
         for names, term in cells:
             both = table.all_of((term, rule.term))
-            inside = EMPTY if both is term else intersection((names, rule.names))
-            if inside.is_empty:
+            if both is term or (inside := intersection((names, rule.names))).is_empty:
                 refined.append((names, term))
-            else:
-                refined.append((inside, both))
-                refined.append((difference(names, rule.names, ANY_CODE_POINT), term))
+                continue
+            refined.append((inside, both))
+            refined.append((difference(names, rule.names, ANY_CODE_POINT), term))
         cells = refined
     listed = listed_names(shape)
-    # The rest of a cell that was split is checked once, and not after each rule.
+    # The names outside a rule may be empty. That is searched once for each cell, not for each rule.
     live = [(names, term) for names, term in cells if term is not FALSE and not names.is_empty]
     return tuple(NameCell(names, listed, term) for names, term in live)
 

@@ -325,6 +325,23 @@ def test_disconnect_cancels_the_transcription(speech: Live, is_streamed: bool) -
 
 
 def test_shutdown_ends_running_transcriptions(whisper: InferenceEngine) -> None:
+    request: dict[str, Any] = {"files": {"file": ("a.wav", wav(sine(240)))}}
+    with serving_engine(whisper) as live:
+        admission = live.services.admission
+        with (
+            live.http() as http,
+            http.stream("POST", PATH, **request, data={"stream": "true"}) as reply,
+        ):
+            lines = reply.iter_lines()
+            assert "delta" in next(lines)
+            admission.close()
+            admission.cancel_all()
+            rest = [line for line in lines if line]
+    assert any("shutting_down" in line for line in rest)
+    assert not any("transcript.text.done" in line for line in rest)
+
+
+def test_shutdown_refuses_recordings_that_are_read(whisper: InferenceEngine) -> None:
     replies: list[httpx.Response] = []
 
     def run() -> None:
@@ -336,7 +353,6 @@ def test_shutdown_ends_running_transcriptions(whisper: InferenceEngine) -> None:
         thread = threading.Thread(target=run)
         thread.start()
         wait_until(lambda: bool(admission.running))
-        # As on shutdown. The recording may still be read; then it is refused when it would begin.
         admission.close()
         admission.cancel_all()
         thread.join(60)
