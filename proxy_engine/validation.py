@@ -160,6 +160,7 @@ class JsonValidator:
 @cache
 def _bounded(draft: Any, *, has_patterns: bool) -> Any:
     """Return a draft's class of validators, whose work is counted in steps."""
+    # A keyword that only later drafts have is not checked.
     later = jsonschema.Draft202012Validator.VALIDATORS.keys() - draft.VALIDATORS.keys()
     keywords = {name: keyword for name, keyword in _KEYWORDS.items() if name not in later}
     if has_patterns and "unevaluatedProperties" in draft.VALIDATORS:

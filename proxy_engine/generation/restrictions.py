@@ -339,8 +339,8 @@ class GuardedGrammar(Restriction):
 
     def take(self, text: RestrictedText, token_id: int, form: bytes) -> None:
         """Advance the guard."""
-        # Other matchers move to the state that the guard has computed within its own budget. That
-        # of a composition also attributes the token to parts.
+        # A composition also attributes the token to its parts. A plain matcher only moves to the
+        # state that the guard has computed, within the guard's own budget.
         if isinstance(self.matcher, RootMatcher):
             with step_budget(ADVANCE_STEPS):
                 self.guard.advance(token_id)

@@ -91,7 +91,7 @@ class Guard:
         self.left = max_tokens
         """Tokens that may be used: ``total``, or fewer after :meth:`limit`."""
         self._completion = completion or matcher.completion
-        # Steps that are left. A copy has its own rest, so no draft or other answer takes from it.
+        # Steps that are left. Each copy counts its own: drafts and other answers take none.
         self._reserve = LIMITS.plan_reserve_steps
         with step_budget(LIMITS.plan_steps):
             self._plan = self._first_plan(max_tokens)

@@ -8,7 +8,7 @@ from functools import cached_property, reduce
 from itertools import islice
 from operator import itemgetter, or_
 
-from state_machines.grammar.boolean import complement, everything, intersection
+from state_machines.grammar.boolean import difference, everything, intersection
 from state_machines.grammar.node import Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.text_languages import without_words
@@ -123,13 +123,17 @@ def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
             continue
         refined = []
         for names, term in cells:
-            inside = intersection((names, rule.names))
-            outside = intersection((names, complement(rule.names, ANY_CODE_POINT)))
-            refined.append((inside, table.all_of((term, rule.term))))
-            refined.append((outside, term))
-        cells = [(names, term) for names, term in refined if not names.is_empty]
+            both = table.all_of((term, rule.term))
+            if both is term or (inside := intersection((names, rule.names))).is_empty:
+                refined.append((names, term))
+                continue
+            refined.append((inside, both))
+            refined.append((difference(names, rule.names, ANY_CODE_POINT), term))
+        cells = refined
     listed = listed_names(shape)
-    return tuple(NameCell(names, listed, term) for names, term in cells if term is not FALSE)
+    # The names outside a rule may be empty. That is searched once for each cell, not for each rule.
+    live = [(names, term) for names, term in cells if term is not FALSE and not names.is_empty]
+    return tuple(NameCell(names, listed, term) for names, term in live)
 
 
 class NameTrie:

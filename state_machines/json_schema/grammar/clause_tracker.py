@@ -241,9 +241,6 @@ class AssignmentCache:
         self._tracker = tracker
         # No LRU cache: an entry is cheaper than hashing its key several times.
         self._assignments: dict[MemberState, Assignment | Literal[False]] = {}
-        self._has_names_to_spare = not tracker.languages and all(
-            cell.names.max_length is None for cell in cells
-        )
         self.ample = shape.min_members + len(tracker.clauses) + 3
         """A number of names that cannot run out, since an object needs fewer to be completed."""
 
@@ -322,6 +319,12 @@ class AssignmentCache:
             satisfied=state.satisfied,
             near=near,
             by_absence=self._tracker.by_absence,
+        )
+
+    @cached_property
+    def _has_names_to_spare(self) -> bool:
+        return not self._tracker.languages and all(
+            cell.names.max_length is None for cell in self._cells
         )
 
     @cached_property

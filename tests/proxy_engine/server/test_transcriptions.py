@@ -324,18 +324,38 @@ def test_disconnect_cancels_the_transcription(speech: Live, is_streamed: bool) -
         assert post(http, choice="yes").json()["text"] == "yes"
 
 
-def test_shutdown_ends_running_transcriptions(speech: Live) -> None:
+def test_shutdown_ends_running_transcriptions(whisper: InferenceEngine) -> None:
+    request: dict[str, Any] = {"files": {"file": ("a.wav", wav(sine(240)))}}
+    with serving_engine(whisper) as live:
+        admission = live.services.admission
+        with (
+            live.http() as http,
+            http.stream("POST", PATH, **request, data={"stream": "true"}) as reply,
+        ):
+            lines = reply.iter_lines()
+            assert "delta" in next(lines)
+            admission.close()
+            admission.cancel_all()
+            rest = [line for line in lines if line]
+    assert any("shutting_down" in line for line in rest)
+    assert not any("transcript.text.done" in line for line in rest)
+
+
+def test_shutdown_refuses_recordings_that_are_read(whisper: InferenceEngine) -> None:
     replies: list[httpx.Response] = []
 
     def run() -> None:
         with speech.http() as http:
             replies.append(post(http, wav(sine(120))))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    wait_until(lambda: bool(speech.services.admission.running))
-    speech.services.admission.cancel_all()
-    thread.join(60)
+    with serving_engine(whisper) as speech:
+        admission = speech.services.admission
+        thread = threading.Thread(target=run)
+        thread.start()
+        wait_until(lambda: bool(admission.running))
+        admission.close()
+        admission.cancel_all()
+        thread.join(60)
     assert error_of(replies[0])["code"] == "shutting_down"
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-from itertools import permutations
+import re
+from itertools import permutations, product
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from schema_checks import assert_texts
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError
+from state_machines.grammar.encoding import RAW, encoded
+from state_machines.json_schema.algebra.names import name_cells
+from state_machines.json_schema.algebra.object_shape import NameRule, ObjectShape
+from state_machines.json_schema.algebra.terms import FALSE, TRUE, TermTable
+from state_machines.regex import compile_pattern
 
 INTEGER = {"type": "integer"}
 STRING = {"type": "string"}
@@ -257,3 +265,25 @@ def test_three_clauses_over_two_members() -> None:
         ['{"a": 4, "b": 2}', '{"a": 1, "b": 3}', '{"b": 3, "a": 4}'],
         ['{"a": 4}', '{"a": 1, "b": 2}', '{"a": 1, "b": 4}', "{}"],
     )
+
+
+_PATTERNS = "^a", "b$", "^[ab]*$", "^ab?$", "c", ""
+_NAMES = ["".join(name) for length in range(4) for name in product("abc", repeat=length)]
+
+
+@given(rules=st.lists(st.tuples(st.sampled_from(_PATTERNS), st.integers(0, 3)), max_size=5))
+def test_cells_partition_the_unlisted_names_by_the_rules_that_match(
+    rules: list[tuple[str, int]],
+) -> None:
+    table = TermTable()
+    terms = [FALSE, TRUE, table.evaluated("first"), table.evaluated("second")]
+    languages = [compile_pattern(pattern, search=True) for pattern, _ in rules]
+    found = zip(languages, rules, strict=True)
+    shape = ObjectShape(name_rules=tuple(NameRule(names, terms[n]) for names, (_, n) in found))
+    cells = [(encoded(cell.names, RAW), cell.term) for cell in name_cells(shape, table)]
+    assert not any(names.is_empty for names, _ in cells)
+    for name in _NAMES:
+        matching = [terms[n] for pattern, n in rules if re.search(pattern, name)]
+        expected = table.all_of(matching)
+        own = [term for names, term in cells if names.matches(name.encode())]
+        assert own == ([] if expected is FALSE else [expected])
