@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,13 +25,14 @@ from arguments import positive
 from bfcl_matching import are_right_calls, has_right_names
 from jsonschema import Draft202012Validator
 from mlx_lm.generate import BatchGenerator
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 from quality_scores import interval
 from tables import aligned
 
 from proxy_engine import BatchRequest, InferenceEngine
 from proxy_engine.models.embedded import EMBEDDED_MODEL
 from proxy_engine.models.loading import load_model
-from proxy_engine.tools import parse_tool_calls
+from proxy_engine.tools import Tool, parse_tool_calls
 from state_machines import ProxyError
 
 __all__ = ["ARMS", "CATEGORIES", "Answer", "Case", "main", "read_cases", "rows", "tool_of"]
@@ -57,12 +59,14 @@ ARMS: Mapping[str, Mapping[str, Any] | None] = {
     "ours-text-calls": {"tool_choice": "auto", "calls_in_text": True},
     "ours-required": {"tool_choice": "required"},
     "ours-freeform-first": {"tool_choice": "required", "freeform_first": {"max_tokens": 64}},
+    "ours-retries": {"tool_choice": "required", "max_retries": 2},
     "mlx-lm-auto": None,
+    "llguidance-auto": None,
     "llguidance-required": None,
 }
 """Options of this engine by the name of the arm; ``None`` for the arms of mlx-lm.
 
-There is no arm with retries: a call of a function without a validator is never rejected.
+With retries, the tools have a validator: see :func:`unknown_numbers`.
 """
 
 
@@ -185,11 +189,7 @@ class _Runner:
         """Return the scored answers of an arm."""
         started = perf_counter()
         options = ARMS[arm]
-        written = (
-            self._peer(cases, is_forced=arm == "llguidance-required")
-            if options is None
-            else self._ours(cases, options)
-        )
+        written = self._peer(cases, arm) if options is None else self._ours(cases, options)
         seconds = round((perf_counter() - started) / len(cases), 2)
         return [
             Answer(model, arm, case.name, case.category, seconds=seconds, **_scored(case, *outcome))
@@ -208,7 +208,7 @@ class _Runner:
         requests = [
             BatchRequest(
                 case.messages,
-                tools=[tool_of(f) for f in case.functions],
+                tools=_checked(case) if "max_retries" in others else _offered(case),
                 **choice,
                 options=settings,
             )
@@ -227,10 +227,11 @@ class _Runner:
             written.append((calls, result.text, result.usage.forward_passes, ""))
         return written
 
-    def _peer(self, cases: Sequence[Case], *, is_forced: bool) -> list[tuple[Any, ...]]:
+    def _peer(self, cases: Sequence[Case], arm: str) -> list[tuple[Any, ...]]:
         """Return answers of mlx-lm's batch generator to the prompts of the chat template."""
-        tokenizer = self._loaded.tokenizer
-        tools = [[tool_of(function) for function in case.functions] for case in cases]
+        # A known checkpoint has a tokenizer of this engine, which knows mlx-lm's.
+        tokenizer = getattr(self._loaded.tokenizer, "wrapper", self._loaded.tokenizer)
+        tools = list(map(_offered, cases))
         prompts = [
             list(
                 tokenizer.apply_chat_template(
@@ -242,7 +243,7 @@ class _Runner:
         generator = BatchGenerator(
             self._loaded.model, stop_tokens=[[end] for end in tokenizer.eos_token_ids]
         )
-        processors = [[self._masks(offered)] if is_forced else [] for offered in tools]
+        processors = [_masks(tokenizer, offered, arm) for offered in tools]
         ids = generator.insert(prompts, [_MAX_TOKENS] * len(cases), logits_processors=processors)
         tokens: dict[int, list[int]] = {each: [] for each in ids}
         while responses := generator.next_generated():
@@ -254,15 +255,43 @@ class _Runner:
             (*_parsed(tokenizer.decode(tokens[each])), len(tokens[each]) + 1, "") for each in ids
         ]
 
-    def _masks(self, tools: Sequence[Mapping[str, Any]]) -> Any:
-        # Needed by this arm only, from the extra "bench".
-        from bfcl_llguidance import CallMasks  # noqa: PLC0415
-
-        return CallMasks(self._loaded.tokenizer, tools)
-
     def close(self) -> None:
         """Free all resources."""
         self._engine.close()
+
+
+def _masks(tokenizer: TokenizerWrapper, tools: Sequence[Mapping[str, Any]], arm: str) -> list[Any]:
+    if not arm.startswith("llguidance"):
+        return []
+    # Needed by these arms only, from the extra "bench".
+    from bfcl_llguidance import CallMasks  # noqa: PLC0415
+
+    return [CallMasks(tokenizer, tools, is_forced=arm == "llguidance-required")]
+
+
+def _offered(case: Case) -> list[dict[str, Any]]:
+    return [tool_of(function) for function in case.functions]
+
+
+def _checked(case: Case) -> list[Tool]:
+    """Return the tools with a validator that knows the question."""
+    question = " ".join(message["content"] for message in case.messages)
+
+    def read(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        unknown = unknown_numbers(arguments, question)
+        if unknown:
+            raise ValueError(f"the question does not contain {', '.join(unknown)}")
+        return arguments
+
+    functions = (offered["function"] for offered in _offered(case))
+    return [Tool(**function, reader=read) for function in functions]
+
+
+def unknown_numbers(arguments: Any, question: str) -> list[str]:
+    """Return the numbers of two and more digits in arguments that a question does not contain."""
+    digits = re.sub(r"(?<=\d),(?=\d{3})", "", question)
+    written = re.findall(r"\d{2,}", json.dumps(arguments))
+    return [number for number in dict.fromkeys(written) if number not in digits]
 
 
 def _parsed(text: str) -> tuple[list[dict[str, Any]], str]:

@@ -23,11 +23,18 @@ class CallMasks:
     """The masks of an answer that consists of calls, at least one.
 
     Args:
-        tokenizer: The model's tokenizer.
+        tokenizer: The model's tokenizer, as mlx-lm loads it.
         tools: The tools, in the form of OpenAI's chat API.
+        is_forced: Whether a call is required; otherwise, text can stand in front of calls.
     """
 
-    def __init__(self, tokenizer: TokenizerWrapper, tools: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        tokenizer: TokenizerWrapper,
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        is_forced: bool = True,
+    ) -> None:
         key = id(tokenizer)
         if key not in _TOKENIZERS:
             ends = sorted(tokenizer.eos_token_ids)
@@ -40,8 +47,11 @@ class CallMasks:
             else ('"<tool_call>"', '"</tool_call>"')
         )
         schema = json.dumps({"anyOf": [_call(tool["function"]) for tool in tools]})
+        # The same calls as those of the engine: white space can follow the last one.
         grammar = (
-            'start: call ("\\n" call)*\n'
+            f"start: {'calls' if is_forced else 'TEXT calls?'}\n"
+            'calls: (call "\\n"?)+\n'
+            "TEXT: /(.|\\n)*/\n"
             f'call: {opening} "\\n" json "\\n" {closing}\n'
             f"json: %json {schema}\n"
         )

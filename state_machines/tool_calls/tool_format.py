@@ -99,7 +99,8 @@ class ToolFormat:
         head: The text before the arguments, with ``{name}`` for the tool's name and ``{id}`` for
             the text that :attr:`ids` describes.
         foot: The text after the arguments, which may contain ``{id}``.
-        between: The text between two calls.
+        between: The text between two calls. If ``wraps`` is ``"each"``, white space can also
+            follow the last call, so that a model that has written it can still end the answer.
         closing: The text between the last call and ``end``.
         notation: The notation of the arguments.
         avoid: Texts that no string in the arguments can contain, beside ``end``.
@@ -210,10 +211,18 @@ class ToolFormat:
         start, between = Marker(CALL, self.start), one_of(self.between)
         if self.wraps == "each":
             wrapped = Series(start, call)
-            if text is None:
-                return Repeat(wrapped, min_count=min_calls, max_count=max_calls, between=between)
-            loop = Repeat(wrapped, min_count=max(min_calls, 1), max_count=max_calls, between=text)
-            calls = Series(loop, text)
+            after = (text,) if text is not None else ()
+            is_space = between is not None and not "".join(self.between).strip()
+            if text is None and is_space and max_calls != 1:
+                # The object between calls, so that it is attributed before it is known what follows.
+                after = (between if "" in self.between else Optional(between),)
+            loop = Repeat(
+                wrapped,
+                min_count=max(min_calls, 1),
+                max_count=max_calls,
+                between=between if text is None else text,
+            )
+            calls = Series(loop, *after)
         else:
             opening = one_of(self.opening)
             begin = (start, opening) if opening is not None else (start,)
