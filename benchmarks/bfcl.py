@@ -199,7 +199,7 @@ class _Runner:
     def _ours(self, cases: Sequence[Case], options: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         choice = {key: value for key, value in options.items() if key == "tool_choice"}
         others = {key: value for key, value in options.items() if key != "tool_choice"}
-        settings = {
+        settings: Any = {
             "temperature": 0.0,
             "max_tokens": _MAX_TOKENS,
             "parallel_tool_calls": True,

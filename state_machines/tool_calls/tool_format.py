@@ -211,10 +211,9 @@ class ToolFormat:
         start, between = Marker(CALL, self.start), one_of(self.between)
         if self.wraps == "each":
             wrapped = Series(start, call)
-            after = (text,) if text is not None else ()
-            is_space = between is not None and not "".join(self.between).strip()
-            if text is None and is_space and max_calls != 1:
-                # The object between calls, so that it is attributed before it is known what follows.
+            after: tuple[Part, ...] = () if text is None else (text,)
+            if text is None and between is not None and max_calls != 1 and self._is_spaced:
+                # The same object, so that it is attributed before it is known what follows.
                 after = (between if "" in self.between else Optional(between),)
             loop = Repeat(
                 wrapped,
@@ -379,6 +378,11 @@ class ToolFormat:
                     f"two tools are called {tool.name!r}", part=tool.name, family=self.name
                 )
             seen.add(tool.name)
+
+    @property
+    def _is_spaced(self) -> bool:
+        """Whether only white space stands between calls."""
+        return not "".join(self.between).strip()
 
     def _call_forms(self, tool: ToolSignature, options: Mapping[str, Any]) -> list[Part]:
         if tool.input is not None:
