@@ -82,11 +82,11 @@ def _is_right(value: Any, parameter: Mapping[str, Any], options: Sequence[Any]) 
     if kind == "float" and type(value) is int:
         value = float(value)
     answered = _type_of(options)
-    kind: type = type(value)
-    if kind is expected and (items is None or _has_items(value, items, options)):
+    found: type = type(value)
+    if found is expected and (items is None or _has_items(value, items, options)):
         # An answer of another type is a variable, which is compared as it is.
         is_literal = answered in (None, expected)
-    elif kind is answered:
+    elif found is answered:
         is_literal = False
     else:
         return False
