@@ -1,7 +1,7 @@
 """Tokenizers that are read with ``tokenizers``, in place of transformers.
 
 transformers changes what the files of a tokenizer state, by rules for each class and model. So a
-tokenizer is loaded with transformers once (:mod:`.known_checkpoints`), and read from its backend
+tokenizer is loaded with transformers once (:mod:`.text_loading`), and read from its backend
 and its facts afterwards. The methods here are those of plain texts. Everything else, such as a
 template with tools, is passed on to mlx-lm's wrapper, which is then loaded.
 """

@@ -19,12 +19,13 @@ from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
 from ..response_items import (
     ITEM_KEYS,
+    ResponseStore,
+    StoredResponse,
     defined_tools,
     input_items,
     is_known_item,
     messages_of_items,
 )
-from ..response_store import ResponseStore, StoredResponse
 from ..running import Services, ServicesOfRequest
 from ..schemas.request_model import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
