@@ -26,9 +26,9 @@ from tokenizers import Tokenizer
 from state_machines.compiled_library import cache_directory
 
 from ..runtime.cache_directory import build_once
-from .cached_tokenizer import CachedTokenizer, is_equal, tokenizer_facts
 from .kinds import ModelParts
 from .load_options import LoadOptions
+from .tokenizer import CachedTokenizer, is_equal, tokenizer_facts
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
