@@ -2,7 +2,8 @@
 
 mlx-lm imports transformers, which takes longer than reading a small model. So what it has found
 out about a checkpoint is stored in the cache directory: the module of the model, and the facts of
-the tokenizer, with its backend where that differs from ``tokenizer.json``.
+the tokenizer, with its backend where that differs from ``tokenizer.json``. An entry belongs to the
+content of the files, the options of loading, and the versions of the libraries.
 """
 
 from __future__ import annotations

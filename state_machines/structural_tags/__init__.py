@@ -1,6 +1,8 @@
 """Structural tags: XGrammar's interchange format of constraints, as languages.
 
-Tags are parsed here, from JSON to formats, by one function for each type of format. Reading order:
+Tags are parsed here, in either of XGrammar's forms. Each type of format has a function that reads
+its fields and returns its language. Schemas, patterns and grammars are compiled with it, so that an
+error has its JSON Pointer. Reading order:
 :mod:`~state_machines.structural_tags.formats` and :mod:`~state_machines.structural_tags.dispatch`
 (languages that depend on their place), :mod:`~state_machines.structural_tags.fields` (members of
 JSON objects), :mod:`~state_machines.structural_tags.schema_styles` (the styles of a JSON schema).
