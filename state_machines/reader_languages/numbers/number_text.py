@@ -17,9 +17,9 @@ Exactly these spellings are generated (all are JSON, RFC 8259 section 6):
 
 ``-0`` is generated only if the set contains negative numbers.
 
-A union of many numbers is a list of texts, each with the language of what follows: all decimals that
-a reader rounds to the same double. That language is only made where a walk gets there: behind the
-digits that a number shares with its neighbours.
+A union of many numbers is a list of texts, each with the language of what follows: all decimals
+that a reader rounds to the same double. That language is only made where a walk gets there: behind
+the digits that a number shares with its neighbours.
 """
 
 from __future__ import annotations
