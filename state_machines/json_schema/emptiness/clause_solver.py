@@ -308,7 +308,7 @@ class _Solver:
         """Return the clause with the fewest branches, counted up to a limit, and its branches."""
         fewest: tuple[int, list[Assignment], Iterator[Assignment]] | None = None
         for index in unsatisfied:
-            branches = chain.from_iterable(
+            branches: Iterator[Assignment] = chain.from_iterable(
                 self._branches(condition, assignment)
                 for condition in self._clauses[index]
                 if open_world or not isinstance(condition, Absent)
@@ -321,8 +321,8 @@ class _Solver:
             if len(first) < (1 if open_world else 2):
                 break
         assert fewest is not None, "there is an unsatisfied clause"
-        index, first, branches = fewest
-        return index, chain(first, branches)
+        index, first, others = fewest
+        return index, chain(first, others)
 
     def _branches(self, condition: Condition, assignment: Assignment) -> Iterator[Assignment]:
         """Yield the extensions of the assignment under which the condition is true."""
