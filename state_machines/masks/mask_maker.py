@@ -66,7 +66,7 @@ _ENDED_PREFIXES = 16
 """Prefixes of names for which the tokens that end the names are stored."""
 
 _MASK_ENDINGS = 4096
-"""Names after one prefix for which they are stored."""
+"""Names, and lists of names, after one prefix for which they are stored."""
 
 MASK_OVERHEAD = 1500
 """Approximate bytes of a mask and its key beside its ids."""
@@ -158,9 +158,9 @@ class MaskMaker:
         self.quotes = QuoteMasks(self._descents, self._trie_walk.tokens, self._size, self._end_ids)
         self._recursive = RecursiveWalks(self._descents, self._trie_walk.tokens_by_state)
         self._lexemes = Lexemes(self._descents)
-        self._known_endings: WeakKeyLruCache[Node, dict[str, tuple[_Ending, ...]]] = (
-            WeakKeyLruCache(_ENDED_PREFIXES)
-        )
+        self._known_endings: WeakKeyLruCache[
+            Node, dict[tuple[str, ...] | str, tuple[_Ending, ...]]
+        ] = WeakKeyLruCache(_ENDED_PREFIXES)
         self._masks: LruCache[bytes, Ids | Bits] = LruCache(LIMITS.mask_bytes)
         """The masks, as :attr:`TokenSet.stored`."""
         self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(LIMITS.dense_mask_bytes)
@@ -380,7 +380,7 @@ class MaskMaker:
                 few += self._trie_walk.tokens(node, vertex)
         return tuple(vertex for _, vertex in endings), b""
 
-    def _endings(self, split: LexemeSplit, words: list[str]) -> list[_Ending] | None:
+    def _endings(self, split: LexemeSplit, words: tuple[str, ...]) -> tuple[_Ending, ...] | None:
         """Return where tokens may complete words of the lexeme, closing quote included.
 
         ``None`` if the lexeme is no JSON string, or its prefix has too many words.
@@ -391,8 +391,12 @@ class MaskMaker:
         known = self._known_endings.peek(prefix)
         if known is None or len(known) >= _MASK_ENDINGS:
             known = self._known_endings.put(prefix, {})
+        # Most states have the words of a state before them.
+        found = known.get(words)
+        if found is not None:
+            return found
         leads: list[bytes] | None = None
-        found: list[_Ending] = []
+        endings_of_all: list[_Ending] = []
         for word in words:
             endings = known.get(word)
             if endings is None:
@@ -400,8 +404,8 @@ class MaskMaker:
                 if leads is None:
                     return None
                 endings = known[word] = self._endings_of(word, prefix, leads)
-            found += endings
-        return found
+            endings_of_all += endings
+        return known.setdefault(words, tuple(endings_of_all))
 
     def _endings_of(self, word: str, prefix: Node, leads: list[bytes]) -> tuple[_Ending, ...]:
         if not (word.isascii() and word.isprintable()) or '"' in word or "\\" in word:
