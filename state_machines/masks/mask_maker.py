@@ -50,12 +50,10 @@ from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents
-from state_machines.masks.lexeme_tokens import LeavingTokens
+from state_machines.masks.grammar_walks import LexerTokens, RecursiveWalks
+from state_machines.masks.lexeme_tokens import TokensBySuffix, leaving_ends, leaving_group
 from state_machines.masks.lexemes import Lexemes, texts_of
-from state_machines.masks.lexer_exits import exits, leaving
-from state_machines.masks.lexer_walks import LexerTokens
 from state_machines.masks.quote_walks import QuoteMasks, is_sparse_quote
-from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.token_sets import Bits, TokenSet, digest_of, united, without
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
@@ -100,7 +98,7 @@ class _LexemePart(NamedTuple):
     """
 
     inside: TokenSet
-    leaving: LeavingTokens | None
+    leaving: TokensBySuffix | None
     suffixes: frozenset[int]
     excepted_vertices: tuple[int, ...]
     excepted_ids: bytes
@@ -185,6 +183,11 @@ class MaskMaker:
     def rows(self) -> int:
         """The number of rows of automata that were computed."""
         return self._descents.rows
+
+    @property
+    def vertices(self) -> int:
+        """The number of vertices of the vocabulary's trie that were visited."""
+        return self._descents.vertices
 
     def cached(self, key: bytes) -> npt.NDArray[np.bool_] | None:
         """Return the mask of a key that :meth:`mask` returned; ``None`` if it was evicted."""
@@ -307,7 +310,7 @@ class MaskMaker:
                 continue
             for complete in walk.ends(walks):
                 if any(after.nullable for after in before.after(complete)):
-                    beyond = exits(walk, walks, complete, tail.first_bytes)
+                    beyond = leaving_ends(walk, walks, complete, tail.first_bytes)
                     parts.arrays.append(beyond.tokens_of(beyond.suffixes.accepted(tail)))
 
     def _collect_nested(
@@ -319,7 +322,7 @@ class MaskMaker:
                 assert isinstance(after, Lexed)
                 for node in after.nested_texts:
                     node = node if tail is None else concatenation(node, tail)
-                    found = leaving(group, self.trie, node.first_bytes)
+                    found = leaving_group(group, self.trie, node.first_bytes)
                     parts.arrays.append(found.tokens_of(found.suffixes.accepted(node)))
 
     def _collect_after_empty_lexeme(
@@ -338,7 +341,7 @@ class MaskMaker:
         state: Node,
         split: LexemeSplit,
         continuation: Node,
-        leaving: LeavingTokens,
+        leaving: TokensBySuffix,
         few: list[int],
     ) -> frozenset[int]:
         """Return the numbers of the suffixes that are accepted without regard to remembered words.
