@@ -13,6 +13,9 @@ BIN := $(VENV)/bin
 # The runtime and the backend; INSTALLED-NAME adds the extra NAME.
 INSTALLED := $(VENV)/.installed
 
+# Benchmarks use helpers of the tests.
+BENCHMARKS := PYTHONPATH=tests/support $(BIN)/python benchmarks
+
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 PYTEST_ARGS ?=
@@ -139,65 +142,65 @@ screenshots: docs model $(INSTALLED)-dev
 	PYTHONPATH=tests/support $(BIN)/python tests/support/screenshots.py
 
 bench: $(INSTALLED)-bench
-	$(BIN)/python benchmarks/maskbench.py $(BENCH_ARGS)
+	$(BENCHMARKS)/maskbench.py $(BENCH_ARGS)
 
 audit: $(INSTALLED)-bench
-	$(BIN)/python benchmarks/audit.py $(AUDIT_ARGS)
+	$(BENCHMARKS)/audit.py $(AUDIT_ARGS)
 
 memory: $(INSTALLED)-bench
-	$(BIN)/python benchmarks/memory.py $(MEMORY_ARGS)
+	$(BENCHMARKS)/memory.py $(MEMORY_ARGS)
 
 growth: $(INSTALLED)-bench
-	$(BIN)/python benchmarks/growth.py $(GROWTH_ARGS)
+	$(BENCHMARKS)/growth.py $(GROWTH_ARGS)
 
 bench-tools: $(INSTALLED)-bench
-	PYTHONPATH=tests/support $(BIN)/python benchmarks/tools.py $(TOOLS_ARGS)
+	$(BENCHMARKS)/tools.py $(TOOLS_ARGS)
 
 bench-grammars: $(INSTALLED)-bench
-	PYTHONPATH=tests/support $(BIN)/python benchmarks/grammars.py $(GRAMMARS_ARGS)
+	$(BENCHMARKS)/grammars.py $(GRAMMARS_ARGS)
 
 bench-e2e: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/end_to_end.py $(E2E_ARGS)
+	$(BENCHMARKS)/end_to_end.py $(E2E_ARGS)
 
 bench-free-texts: $(INSTALLED)-bench model
-	PYTHONPATH=tests/support $(BIN)/python benchmarks/free_texts.py $(FREE_TEXTS_ARGS)
+	$(BENCHMARKS)/free_texts.py $(FREE_TEXTS_ARGS)
 
 bench-speculation: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/end_to_end.py --figures speculation,speculation-batch,draft-model \
+	$(BENCHMARKS)/end_to_end.py --figures speculation,speculation-batch,draft-model \
 	    --model 8x256 $(SPECULATION_ARGS)
 
 bench-heads: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/draft_heads.py $(HEADS_ARGS)
+	$(BENCHMARKS)/draft_heads.py $(HEADS_ARGS)
 
 bench-vision: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/vision.py $(VISION_ARGS)
+	$(BENCHMARKS)/vision.py $(VISION_ARGS)
 
 bench-hostile: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/hostile_load.py $(HOSTILE_ARGS)
+	$(BENCHMARKS)/hostile_load.py $(HOSTILE_ARGS)
 
 bench-calibration: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/calibration.py $(CALIBRATION_ARGS)
+	$(BENCHMARKS)/calibration.py $(CALIBRATION_ARGS)
 
 bench-quality: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/quality.py $(QUALITY_ARGS)
+	$(BENCHMARKS)/quality.py $(QUALITY_ARGS)
 
 bench-distributed: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/distributed.py $(DISTRIBUTED_ARGS)
+	$(BENCHMARKS)/distributed.py $(DISTRIBUTED_ARGS)
 
 bench-prompt-cache: $(INSTALLED)-bench model
-	$(BIN)/python benchmarks/prompt_cache_disk.py $(PROMPT_CACHE_ARGS)
+	$(BENCHMARKS)/prompt_cache_disk.py $(PROMPT_CACHE_ARGS)
 
 bench-processors:
 	@$(MAKE) --no-print-directory processor-figures VENV=.venv-runtimes
 
 processor-figures: $(INSTALLED)-runtimes model
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/logits_processors.py $(PROCESSORS_ARGS)
+	OMP_NUM_THREADS=1 $(BENCHMARKS)/logits_processors.py $(PROCESSORS_ARGS)
 
 bench-ray: $(INSTALLED)-bench $(INSTALLED)-ray model
-	$(BIN)/python benchmarks/ray_extraction.py $(RAY_ARGS)
+	$(BENCHMARKS)/ray_extraction.py $(RAY_ARGS)
 
 plots: $(INSTALLED)-bench
-	$(BIN)/python benchmarks/plots.py
+	$(BENCHMARKS)/plots.py
 
 fuzz: $(INSTALLED)-dev
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m 'soak or not soak' \
@@ -256,6 +259,6 @@ $(INSTALLED)-runtimes: $(INSTALLED)
 	@$(PIP_INSTALL) pytest hypothesis 'llguidance>=1.0' $(RUNTIMES)
 	@touch $@
 
-# The benchmarks use helpers of the tests.
+# The helpers of the tests need the packages of the tests.
 $(INSTALLED)-bench: $(INSTALLED)-dev
 

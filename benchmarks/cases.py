@@ -6,10 +6,11 @@ import gzip
 import json
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engines.base import ToolSchema
 from tokenizers import Tokenizer
 
 __all__ = [
@@ -33,12 +34,16 @@ class Instance:
 
 @dataclass(frozen=True)
 class Case:
-    """A schema and its instances. ``skipped`` of them are no Unicode text (lone surrogates)."""
+    """A schema and its instances. ``skipped`` of them are no Unicode text (lone surrogates).
+
+    With ``tools``, the case is free text with calls of them, and has no schema.
+    """
 
     name: str
     schema: Any
     instances: list[Instance]
     skipped: int
+    tools: list[ToolSchema] = field(default_factory=list)
 
 
 def sample_lines(data: Path, count: int | None, seed: int) -> list[str]:

@@ -82,10 +82,10 @@ class CaseResult:
 
 
 def compile_case(engine: Engine, case: Case, result: CaseResult) -> CompiledSchema | None:
-    """Compile a case's schema; ``None`` where the result says why not."""
+    """Compile a case's schema or tools; ``None`` where the result says why not."""
     with _outcome(result):
         started = perf_counter_ns()
-        compiled = engine.compile(case.schema)
+        compiled = engine.compile_tools(case.tools) if case.tools else engine.compile(case.schema)
         result.compile_ns = perf_counter_ns() - started
         return compiled
     return None

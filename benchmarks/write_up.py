@@ -19,6 +19,7 @@ from hostile_load_figures import Figures, rows
 from memory import point_after
 from overlap import CPU_WORK
 from report import notes
+from reported import reported_rows
 from speculation_tables import by_kind, passes_rows, speculation_rows
 from tables import duration, markdown
 from tools import ratio_rows as tool_ratio_rows
@@ -41,6 +42,7 @@ __all__ = [
     "maskbench_tables",
     "memory_table",
     "overlap_table",
+    "reported_table",
     "slug",
     "spans_of",
     "tools_table",
@@ -91,6 +93,16 @@ def audit_table(report: dict[str, Any]) -> str:
             markdown(audit_rows(report), texts=1),
         ]
     )
+
+
+def reported_table(report: dict[str, Any]) -> str:
+    """Return the verdicts and times of the kinds of schemas that users of engines report."""
+    sentence = (
+        f"{report['tokenizer']}, {report['vocabulary_size']:,} tokens; at most "
+        f"{report['case_seconds']:g} s and {report['memory_gib']} GiB for a case."
+    )
+    table = markdown(reported_rows(report, link=True), texts=1)
+    return "\n\n".join([_machine(report), sentence, table])
 
 
 def distributed_table(report: dict[str, Any]) -> str:
@@ -365,6 +377,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "tools": tools_table,
     "audit": audit_table,
     "audit_sample": audit_table,
+    "reported": reported_table,
 }
 """How the table of each file of figures is made."""
 
