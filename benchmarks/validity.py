@@ -230,9 +230,7 @@ def _judged(
         "problems": problems,
     }
     if alone is not None:
-        differ = [
-            n for n, result in enumerate(found) if _tokens(result) != alone[n]
-        ]
+        differ = [n for n, result in enumerate(found) if _tokens(result) != alone[n]]
         record |= {"compared": len(found), "equal": len(found) - len(differ), "differ": differ}
     return record
 

@@ -1,7 +1,7 @@
 """Requests of the validity matrix, each with a judge that is no part of this project.
 
-Schemas are judged by ``jsonschema``, patterns by ``re``, grammars by the Lark toolkit. A judge reads
-the text of an answer, or the calls that the result lists, and returns what is wrong with it.
+Schemas are judged by ``jsonschema``, patterns by ``re``, grammars by the Lark toolkit. A judge
+reads the text of an answer, or the calls that the result lists, and returns what is wrong with it.
 """
 
 from __future__ import annotations
