@@ -32,6 +32,7 @@ SPECULATION_ARGS ?=
 VISION_ARGS ?=
 HOSTILE_ARGS ?=
 QUALITY_ARGS ?=
+BFCL_ARGS ?=
 FUZZ_ARGS ?=
 COMPAT_ARGS ?=
 PROCESSORS_ARGS ?=
@@ -40,7 +41,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-validity bench-prefix-reuse bench-vision bench-hostile bench-quality bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-validity bench-prefix-reuse bench-vision bench-hostile bench-quality bench-bfcl bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -77,6 +78,7 @@ help:
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
 	@echo "make bench-quality quality of constrained answers (QUALITY_ARGS='--records 40 --arms all')"
+	@echo "make bench-bfcl    tool calls on the Berkeley Function Calling Leaderboard (BFCL_ARGS='--cases 20')"
 	@echo "make bench-processors  loop cost of logits processors, beside llguidance's (PROCESSORS_ARGS=...)"
 	@echo "make bench-distributed  the time of a token that several ranks compute (DISTRIBUTED_ARGS=...)"
 	@echo "make bench-prompt-cache  prompt caches on disk: first token, look-ups, writes (PROMPT_CACHE_ARGS=...)"
@@ -185,6 +187,9 @@ bench-vision: $(INSTALLED)-bench model
 
 bench-hostile: $(INSTALLED)-bench model
 	$(BENCHMARKS)/hostile_load.py $(HOSTILE_ARGS)
+
+bench-bfcl: $(INSTALLED)-bench model
+	$(BIN)/python benchmarks/bfcl.py $(BFCL_ARGS)
 
 bench-calibration: $(INSTALLED)-bench model
 	$(BENCHMARKS)/calibration.py $(CALIBRATION_ARGS)

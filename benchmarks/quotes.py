@@ -24,7 +24,7 @@ from tables import aligned
 from tokenizers import Tokenizer
 
 from state_machines import JsonSchemaStateMachine, Vocabulary
-from state_machines.grammar.chunks import words_of
+from state_machines.grammar.quote_sources import words_of
 from state_machines.grammar.substring import substring_language
 
 __all__ = ["main", "masks", "quotes_of", "source_of"]

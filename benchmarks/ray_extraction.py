@@ -32,8 +32,8 @@ from arguments import environment
 from random_models import save_random_model, size
 
 from proxy_engine.integrations.ray.actors import ActorSettings
+from proxy_engine.integrations.ray.datasets import run_parts
 from proxy_engine.integrations.ray.files import Counts, Location, OutputDirectory, parts_of
-from proxy_engine.integrations.ray.run import run_parts
 
 FIGURES = Path(__file__).parents[1] / "docs" / "plots" / "ray_extraction.json"
 SUPPORT = Path(__file__).parents[1] / "tests" / "support"
@@ -90,8 +90,8 @@ def run(
         with (directory / "in" / f"{begin:08}.jsonl").open("w", encoding="utf-8") as lines:
             for number in range(begin, min(begin + file_rows, rows)):
                 lines.write(json.dumps({"id": number, "text": f"text {number:08d}"}) + "\n")
-    source = Location.of(str(directory / "in"), "input")
-    output = OutputDirectory(Location.of(str(directory / "out"), "output"))
+    source = Location.of(str(directory / "in"))
+    output = OutputDirectory(Location.of(str(directory / "out")))
     parts = parts_of(source.files())
     output.open({}, is_resumed=False)
     counts, started = Counts(), time.perf_counter()

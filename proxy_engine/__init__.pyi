@@ -150,7 +150,7 @@ from .extraction.results import ExtractedRecord as ExtractedRecord
 from .extraction.results import ExtractionResults as ExtractionResults
 from .extraction.results import ExtractionStream as ExtractionStream
 from .generation.generate_step import generate_step as generate_step
-from .media.options import MediaOptions as MediaOptions
+from .media import MediaOptions as MediaOptions
 from .options.generation import (
     FreeformFirstOptions as FreeformFirstOptions,
 )
@@ -166,7 +166,7 @@ from .options.generation import (
 from .options.generation import (
     SpeculationOptions as SpeculationOptions,
 )
-from .prompt_cache.options import CacheOptions as CacheOptions
+from .prompt_cache import CacheOptions as CacheOptions
 from .results.events import (
     AnswerRejected as AnswerRejected,
 )
@@ -260,7 +260,7 @@ from .tools import (
 )
 from .tools.input_format import RegexStateMachine as RegexStateMachine
 from .tools.tool_loop import ToolRun as ToolRun
-from .transcription.options import (
+from .transcription import (
     TranscriptionOptions as TranscriptionOptions,
 )
 from .transcription.results import (

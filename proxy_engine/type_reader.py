@@ -1,38 +1,42 @@
 """Readers of types: the JSON Schema of a type's answers, and the conversion of answers to values.
 
 A type is read by the library that defines it: pydantic, or msgspec if the type has a part of
-msgspec or attrs.
+msgspec or attrs. The parameters of a function become the fields of a ``Struct`` then.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
+import inspect
 import json
 import re
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import EnumType
 from types import ModuleType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 import pydantic
+from annotated_types import BaseMetadata
 from pydantic.errors import (
     PydanticSchemaGenerationError,
     PydanticUndefinedAnnotation,
     PydanticUserError,
 )
+from pydantic.fields import FieldInfo
 
 from state_machines.errors import SchemaError
-from state_machines.type_readers.gaps import Gap
-from state_machines.type_readers.marks import TypeSchema
+from state_machines.type_readers import uses_msgspec
 from state_machines.type_readers.pydantic_reader import pydantic_schema
-from state_machines.type_readers.recognition import uses_msgspec
+from state_machines.type_readers.type_schema import Gap, TypeSchema
 
 from .checks import read_json, short_repr
-from .errors import InvalidResponseFormatError, MissingExtraError
+from .errors import InvalidResponseFormatError, InvalidToolError, MissingExtraError
 from .runtime.extras import import_extra
 
 __all__ = ["Gap", "TypeReader", "gaps", "type_reader"]
@@ -254,3 +258,61 @@ def gaps(type: Any) -> tuple[Gap, ...]:
         MissingExtraError: The type needs msgspec, which is not installed.
     """
     return type_reader(type).described.gaps
+
+
+ReadArguments: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""Returns arguments as a value of a type; raises ``ValueError`` if they are invalid."""
+
+
+_SHOWN_DEFAULTS = (str, int, float, bool, type(None))
+
+
+def arguments_type(
+    parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any], *, tool: str
+) -> Any:
+    """Return a ``Struct`` whose fields are the parameters of a function.
+
+    Args:
+        parameters: The parameters.
+        hints: Their types by name.
+        tool: The name of the tool, for errors.
+
+    Raises:
+        InvalidToolError: A parameter has a constraint of pydantic, which msgspec does not read.
+        MissingExtraError: msgspec is not installed.
+    """
+    msgspec = import_extra("msgspec", "msgspec", purpose="a parameter of a function")
+    fields: list[tuple[Any, ...]] = []
+    for parameter in parameters:
+        hint = hints.get(parameter.name, Any)
+        if any(map(_is_of_pydantic, (parameter.default, *getattr(hint, "__metadata__", ())))):
+            raise InvalidToolError(
+                f"the parameter {parameter.name!r} has a constraint of pydantic, and msgspec reads "
+                "the parameters of this function",
+                tool=tool,
+                hint="Give msgspec.Meta in place of pydantic.Field, or no type of msgspec.",
+            )
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, hint))
+        elif type(parameter.default) in _SHOWN_DEFAULTS:
+            fields.append((parameter.name, hint, parameter.default))
+        else:
+            # A factory, since msgspec copies or refuses mutable defaults. The function is called
+            # with the default itself, as it is without the argument.
+            factory = functools.partial(_same, parameter.default)
+            fields.append((parameter.name, hint, msgspec.field(default_factory=factory)))
+    return msgspec.defstruct("Arguments", fields, kw_only=True)
+
+
+def read_arguments(read: ReadArguments, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as values by parameter, given the reader of their ``Struct``."""
+    value = read(arguments)
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def _is_of_pydantic(value: Any) -> bool:
+    return isinstance(value, FieldInfo | BaseMetadata)
+
+
+def _same(value: Any) -> Any:
+    return value

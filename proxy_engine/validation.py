@@ -28,7 +28,7 @@ from jsonschema.validators import extend, validator_for
 from referencing import Registry
 
 from state_machines.budgets import spend, step_budget
-from state_machines.grammar.chunks import find_quote
+from state_machines.grammar.quote_sources import find_quote
 from state_machines.quotes import SUBSTRING_OF, SUBSTRING_UNIT
 from state_machines.regex import compile_pattern
 

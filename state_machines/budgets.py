@@ -96,7 +96,7 @@ class step_budget:
         taken: int = 0,
         checkpoint: Callable[[], None] | None = None,
     ) -> None:
-        self._limit = UNBOUNDED if limit is None else limit
+        self._limit = self._asked = UNBOUNDED if limit is None else limit
         self._taken = taken
         self._checkpoint = checkpoint
 
@@ -140,6 +140,23 @@ class step_budget:
     def steps_left(self) -> int:
         """The steps that are left; only within the block."""
         return max(0, self._left + self._reserve)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether more steps were asked for than there were; once the block has ended.
+
+        Otherwise no search in the block has given up because of the budget.
+        """
+        return self._left + self._reserve < 0
+
+    @property
+    def granted(self) -> int:
+        """The steps for which results of the block hold, once it has ended.
+
+        A search that gives up is repeated for a caller who grants more. That is the limit; or the
+        steps that an enclosing budget had left, if that budget has ended the work.
+        """
+        return self._available if self.is_exhausted else self._asked
 
     def _refill(self) -> None:
         """Run the checkpoint and continue; raise if the budget is exhausted."""

@@ -18,10 +18,10 @@ from state_machines.errors import (
     check_choice,
 )
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.chunks import check_source, chunks_of
 from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import repetition, symbols
+from state_machines.grammar.quote_sources import check_source, chunks_of
 from state_machines.grammar.substring import substring_language
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.limits import LIMITS

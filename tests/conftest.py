@@ -14,7 +14,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, settings
 
-from proxy_engine.runtime.backends import requires_backend
+from proxy_engine.runtime.extras import requires_backend
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 

@@ -95,7 +95,7 @@ def test_documented_examples_run(
     def load(model: Any, *rest: Any) -> LoadedModel:
         return load_model(small_models[model], *rest) if model in small_models else loaded
 
-    for module in ("engine.core", "models.draft_models"):
+    for module in ("engine.core", "engine.drafting"):
         monkeypatch.setattr(f"proxy_engine.{module}.load_model", load)
     # Paths are relative to the repository, and in a notebook to its directory.
     monkeypatch.chdir(path.parent if path in NOTEBOOKS else ROOT)

@@ -15,8 +15,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from proxy_engine.runtime.backends import DISTRIBUTIONS
-from proxy_engine.runtime.extras import Extra
+from proxy_engine.runtime.extras import DISTRIBUTIONS, Extra
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("proxy_engine", "samplers", "state_machines")

@@ -2,7 +2,7 @@
 
 Reading order: ``response_format`` (to a machine and a parser), ``composition`` (the parts of a
 whole answer), ``compiler`` (to one machine), ``compile_queue`` (bounded, fair compilation, and its
-cache); ``reader`` (output to events and results), ``partial_json``.
+cache); ``reader`` (output to events and values).
 """
 
 from state_machines.quotes import QuoteFrom as QuoteFrom

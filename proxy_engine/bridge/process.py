@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import proxy_engine
 
-from ..media.options import MediaOptions
+from ..media import MediaOptions
 from ..runtime import process_runtime
 from .commands import LoadCommand, ProtocolError
 from .session import BridgeSession

@@ -22,10 +22,9 @@ from ..extraction.sources import file_inputs, input_format, opened_inputs
 from ..runtime import process_runtime
 from ..runtime.extras import import_extra
 from ..runtime.process_runtime import to_stderr
-from .errors import CommandLineError
 from .extract_flags import add_arguments, engine_arguments, extraction_options, request_options
 from .extract_records import RecordsRun, extract_record, opened_page, resume_command
-from .flags import as_flag
+from .flags import CommandLineError, as_flag
 from .schema_argument import check_schema, read_response_format, refused_schema
 
 if TYPE_CHECKING:

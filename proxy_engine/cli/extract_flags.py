@@ -204,7 +204,7 @@ def engine_arguments(options: argparse.Namespace) -> dict[str, Any]:
     given = {**given_flags(options, *_ENGINE), **given_load_arguments(options)}
     if options.prompt_cache_directory is not None:
         # Deferred: `--help` need not wait for it.
-        from ..prompt_cache.options import CacheOptions  # noqa: PLC0415
+        from ..prompt_cache import CacheOptions  # noqa: PLC0415
 
         given["cache"] = CacheOptions(directory=options.prompt_cache_directory)
     return given

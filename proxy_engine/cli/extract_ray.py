@@ -17,8 +17,8 @@ from ..extraction.run import extraction_of
 from ..integrations.ray import files
 from ..integrations.ray.actors import ActorSettings, engine_arguments
 from ..runtime.process_runtime import to_stderr
-from .errors import CommandLineError
 from .extract_records import problems
+from .flags import CommandLineError
 
 _SECONDS_BETWEEN_LINES = 30
 # Arguments that change the computation of answers, and not the answers.
@@ -65,8 +65,11 @@ def run_on_ray(
     parts = files.parts_of(found)
     files.check_tables(source, parts, actors.reader, answers)
     # Deferred: they import Ray.
-    from ..integrations.ray.datasets import actor_settings  # noqa: PLC0415
-    from ..integrations.ray.run import connected, run_parts  # noqa: PLC0415
+    from ..integrations.ray.datasets import (  # noqa: PLC0415
+        actor_settings,
+        connected,
+        run_parts,
+    )
 
     actors = actor_settings(actors)
     directory = files.OutputDirectory(output)

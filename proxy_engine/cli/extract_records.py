@@ -26,7 +26,7 @@ from ..extraction.rows import JsonLines, unwritten
 from ..extraction.run import Run
 from ..results.parts import total_usage
 from ..runtime.process_runtime import to_stderr
-from .errors import CommandLineError, writing_to_standard_output
+from .flags import CommandLineError, writing_to_standard_output
 
 if TYPE_CHECKING:
     from ..engine.inference_engine import InferenceEngine

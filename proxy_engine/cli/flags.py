@@ -1,18 +1,51 @@
-"""Flags: a table of the command line's own, and flags of option models."""
+"""What commands share: their error, standard output, and flags, also of option models."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
-from .errors import WRONG_COMMAND_LINE
+from ..errors import EngineError, OutputFileError
 
 if TYPE_CHECKING:
     from ..models.load_options import LoadArguments
+
+
+WRONG_COMMAND_LINE = 2
+"""The exit status of a wrong command line, or a missing input, before any work."""
+
+
+class CommandLineError(EngineError):
+    """The command line is wrong, or names a missing input; exit status 2."""
+
+
+@contextmanager
+def writing_to_standard_output() -> Iterator[None]:
+    """Convert errors of writing, such as a full disk, to ``OutputFileError``.
+
+    ``BrokenPipeError`` passes: the reader closed standard output.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFileError(
+            f"cannot write standard output: {error.strerror}", path="-"
+        ) from error
+
+
+def discard_standard_output() -> None:
+    """Discard the buffer, which the interpreter would otherwise flush, and fail, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 Flag = dict[str, Any]
 """The arguments of ``add_argument``."""

@@ -21,13 +21,15 @@ from ..options.generation import RENAMED_OPTIONS
 from ..runtime.extras import import_extra, requires_extra
 from ..runtime.process_runtime import to_stderr
 from . import extract, transcribe
-from .errors import (
+from .flags import (
     WRONG_COMMAND_LINE,
     CommandLineError,
+    Parser,
+    as_flag,
     discard_standard_output,
+    in_flags,
     writing_to_standard_output,
 )
-from .flags import Parser, as_flag, in_flags
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

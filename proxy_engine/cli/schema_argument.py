@@ -20,7 +20,7 @@ from state_machines.errors import PatternError, SchemaError, UnsatisfiableSchema
 from ..errors import InvalidResponseFormatError
 from ..extraction.answer_format import AnswerFormat
 from ..extraction.schemas import INPUT
-from .errors import CommandLineError
+from .flags import CommandLineError
 
 _NAME = re.compile(r"(?P<module>[\w.]+|.*\.py):(?P<name>[\w.]+)")
 _HINT = "Name a file with a JSON Schema, or a type: --schema invoice.py:Invoice."

@@ -29,15 +29,20 @@ from ..extraction.progress import is_terminal
 from ..extraction.rows import failure
 from ..runtime import process_runtime
 from ..runtime.process_runtime import to_stderr
-from .errors import CommandLineError, writing_to_standard_output
-from .flags import Parser, add_load_flags, given_load_arguments
+from .flags import (
+    CommandLineError,
+    Parser,
+    add_load_flags,
+    given_load_arguments,
+    writing_to_standard_output,
+)
 from .schema_argument import read_schema
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from ..engine.inference_engine import InferenceEngine
-    from ..transcription.options import TranscriptionOverrides
+    from ..transcription import TranscriptionOverrides
     from ..transcription.results import Transcript, TranscriptSegment, TranscriptWord
 
 DEFAULT_MODEL = "mlx-community/whisper-large-v3-turbo-asr-fp16"
@@ -176,7 +181,7 @@ _CONSTRAINTS: dict[str, Callable[[Any], StateMachine]] = {
 
 def _overrides(options: argparse.Namespace) -> TranscriptionOverrides:
     # Deferred: `--help` need not wait for it.
-    from ..transcription.options import TranscriptionOptions, TranscriptionOverrides  # noqa: PLC0415
+    from ..transcription import TranscriptionOptions, TranscriptionOverrides  # noqa: PLC0415
 
     overrides = TranscriptionOverrides(
         task="translate" if options.translate else "transcribe",
@@ -222,7 +227,7 @@ def _opened_output(options: argparse.Namespace) -> Iterator[OutputFile | None]:
 def _engine(options: argparse.Namespace) -> InferenceEngine:
     # Deferred: this imports MLX, which a wrong command line need not wait for.
     from ..engine.inference_engine import InferenceEngine  # noqa: PLC0415
-    from ..media.options import MediaOptions  # noqa: PLC0415
+    from ..media import MediaOptions  # noqa: PLC0415
 
     process_runtime.take_over()
     engine = InferenceEngine(

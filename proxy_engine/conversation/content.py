@@ -343,7 +343,7 @@ def _check_sources(kind: str, **sources: object) -> None:
 
 def _media_type(kind: str, data: bytes) -> str | None:
     """Return the media type of images and recordings, recognised by their content."""
-    from ..media.audio_formats import audio_format  # noqa: PLC0415
+    from ..media.audio_decoding import audio_format  # noqa: PLC0415
     from ..media.image_formats import image_format  # noqa: PLC0415
 
     find = {"image": image_format, "audio": audio_format}.get(kind)

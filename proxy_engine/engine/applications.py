@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..extraction.options import ExtractionArguments
     from ..extraction.outcomes import Engine
     from ..extraction.results import ExtractionResults, ExtractionStream
-    from ..transcription.options import TranscriptionArguments
+    from ..transcription import TranscriptionArguments
     from ..transcription.results import Transcript, TranscriptStream
     from ..transcription.transcriber import Audio
     from .arguments import Format, T

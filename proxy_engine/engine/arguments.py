@@ -15,12 +15,12 @@ from state_machines.tool_calls import ToolFormat
 from ..checks import OptionModel, argument_names, check_names, short_repr
 from ..errors import InvalidOptionError
 from ..generation.sequence_samplers import LogitsProcessor, LogprobsSampler
-from ..media.options import MediaOptions
+from ..media import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..options.fields import ListedArguments, list_options, option_defaults
 from ..options.generation import MAX_DRAFT_TOKENS, GenerationOptions
 from ..options.overrides import OptionOverrides
-from ..prompt_cache.options import CacheOptions
+from ..prompt_cache import CacheOptions
 from ..tools.tool_loop import OnTurn
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _extraction_arguments() -> ListedArguments:
 
 
 def _transcription_arguments() -> ListedArguments:
-    from ..transcription.options import (  # noqa: PLC0415 - slow.
+    from ..transcription import (  # noqa: PLC0415 - slow.
         TranscriptionArguments,
         TranscriptionOptions,
     )

@@ -21,7 +21,7 @@ from ..checks import short_repr
 from ..conversation.prompts import Prompt
 from ..conversation.tool_format_detection import DetectedFormat
 from ..errors import InvalidOptionError
-from ..media.options import MediaOptions
+from ..media import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..models.loading import LoadedModel, load_model, share_model
 from ..models.tokenizer import vocabulary_of, with_chat_template

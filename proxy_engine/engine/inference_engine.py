@@ -7,7 +7,7 @@ import weakref
 from dataclasses import replace
 from typing import Any, Self, Unpack
 
-from ..runtime.backends import requires_backend
+from ..runtime.extras import requires_backend
 
 with requires_backend():
     from mlx.nn.layers.base import Module
@@ -16,10 +16,10 @@ from state_machines.tool_calls import ToolFormat
 
 from ..conversation.messages import Prompt
 from ..errors import InvalidOptionError
-from ..media.options import MediaOptions
+from ..media import MediaOptions
 from ..models.load_options import LoadArguments
 from ..options.generation import GenerationOptions
-from ..prompt_cache.options import CacheOptions
+from ..prompt_cache import CacheOptions
 from ..results.events import Event, PromptProgress
 from ..runtime.process_runtime import OnProgress, to_stderr
 from ..runtime.worker import Worker, on_own_thread

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from state_machines.grammar.chunks import quote_places
+from state_machines.grammar.quote_sources import quote_places
 from state_machines.quotes import source_names
 
 from ..errors import InvalidOptionError, OutputValidationError

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.grammar.chunks import find_quote
+from state_machines.grammar.quote_sources import find_quote
 from state_machines.quotes import SUBSTRING_OF, source_names
 
 from ..answers.response_format import Cached, OuterFormat, ResponseFormat, type_parser

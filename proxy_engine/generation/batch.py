@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..runtime.backends import requires_backend
+from ..runtime.extras import requires_backend
 
 with requires_backend():
     import mlx.core as mx

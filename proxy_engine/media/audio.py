@@ -12,15 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MediaError
-from .audio_decoding import Samples, decode, mono_samples, resampled
-from .audio_formats import (
+from . import MediaOptions
+from .audio_decoding import (
     READABLE_FORMATS,
     WAV,
     AudioFormat,
+    Samples,
     audio_format,
+    decode,
     is_wav_cut_off,
+    mono_samples,
+    resampled,
 )
-from .options import MediaOptions
 from .sources import MediaSource, check_size, read_source
 
 AudioSource: TypeAlias = (

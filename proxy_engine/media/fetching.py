@@ -22,7 +22,7 @@ import httpx2
 
 from ..checks import short_repr
 from ..errors import MediaError
-from .options import MediaOptions
+from . import MediaOptions
 
 Resolver: TypeAlias = Callable[[str], list[str]]
 """Returns the IP addresses of a host. Raises ``OSError`` if there is none."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MediaError
 from ..runtime.extras import import_extra
+from . import MediaOptions
 from .image_formats import (
     JPEG,
     PNG,
@@ -21,7 +22,6 @@ from .image_formats import (
     other_format,
     upright_rgb,
 )
-from .options import MediaOptions
 from .sources import MediaSource, read_source
 
 if TYPE_CHECKING:

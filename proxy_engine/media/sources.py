@@ -9,8 +9,8 @@ from typing import Protocol
 
 from ..checks import short_repr
 from ..errors import MediaError
+from . import MediaOptions
 from .fetching import fetch
-from .options import MediaOptions
 
 _DATA_URL = re.compile(r"data:[^,]*;base64,", re.IGNORECASE)
 

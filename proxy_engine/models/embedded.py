@@ -24,8 +24,8 @@ from pathlib import Path
 from state_machines.compiled_library import cache_directory
 
 from ..errors import ModelFetchError
-from ..runtime.backends import requires_backend
 from ..runtime.cache_directory import build_once
+from ..runtime.extras import requires_backend
 from ..runtime.process_runtime import OnProgress, announce
 
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"

@@ -25,7 +25,7 @@ from ..errors import (
     ModelFormatError,
     PromptError,
 )
-from ..prompt_cache.options import CacheOptions
+from ..prompt_cache import CacheOptions
 from ..prompt_cache.prompt_caches import PromptCaches
 from ..runtime.blas import announce_slow_blas, dequantize, has_fast_blas, widen_on_cpu
 from ..runtime.extras import is_installed

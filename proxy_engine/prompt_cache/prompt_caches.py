@@ -13,6 +13,7 @@ from mlx.nn.layers.base import Module
 from mlx_lm.models.cache import KVCache, QuantizedKVCache, RotatingKVCache, make_prompt_cache
 
 from ..errors import InvalidOptionError, PromptCacheFileError
+from . import CacheOptions
 from .files import model_identity, read_cache, write_cache
 from .format import is_by_token
 from .layers import (
@@ -25,7 +26,6 @@ from .layers import (
     token_counts,
     trim_to,
 )
-from .options import CacheOptions
 from .store import Store, StoredPrompt, TokenIds, token_array
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ..conversation.messages import RawPrompt, TemplateMessages, template_messag
 from ..conversation.prompts import EncodedPrompt, Prompt, PromptStyle, message_boundaries
 from ..conversation.tool_format_detection import is_open
 from ..errors import MediaError, RequestCancelledError
-from ..media.options import MediaOptions
+from ..media import MediaOptions
 from ..models.loading import LoadedModel
 from ..options.generation import GenerationOptions
 from ..prompt_cache.prompt_caches import PromptCaches

@@ -21,8 +21,7 @@ from state_machines.root import (
 
 from ..answers.compile_queue import CompileJob
 from ..answers.composition import REASONING
-from ..answers.reader import AnswerReader
-from ..answers.values import captured_texts, checked_calls, composed_value
+from ..answers.reader import AnswerReader, captured_texts, checked_calls, composed_value
 from ..conversation.content import ToolCall
 from ..errors import OutputValidationError, ToolArgumentsError
 from ..generation import GeneratedSequence, Prefill, Token

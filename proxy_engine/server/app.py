@@ -28,7 +28,7 @@ from .metrics import Metrics
 from .middleware import middleware_for
 from .model_host import Load, ModelHost
 from .models import KnownModel, ModelRegistry
-from .response_store import ResponseStore
+from .response_items import ResponseStore
 from .running import Services
 from .settings import ServerSettings
 from .unknown_fields import UnknownFields

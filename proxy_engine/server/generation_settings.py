@@ -16,7 +16,7 @@ from samplers.parameters import SamplingParameters
 from ..options.fields import OptionalField, optional_field, with_fields
 from ..options.generation import GenerationOptions
 from ..options.overrides import OptionOverrides
-from ..prompt_cache.options import CacheOptions
+from ..prompt_cache import CacheOptions
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -19,12 +19,12 @@ import psutil
 
 from state_machines.errors import ProxyError
 
+from ..engine.drafting import check_draft_loadable
 from ..errors import DraftModelError, ModelError
 from ..models.draft_heads import check_own_heads, is_own
-from ..models.draft_models import check_draft_loadable
 from ..models.load_options import LoadOptions
 from ..models.loading import check_loadable
-from ..prompt_cache.options import CacheOptions
+from ..prompt_cache import CacheOptions
 from ..runtime import process_runtime
 from ..runtime.worker import Worker
 from .errors import ApiError, api_error

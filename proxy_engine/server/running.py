@@ -27,7 +27,7 @@ from .admission import Admission, Host, Lease
 from .errors import PartName, shutting_down
 from .metrics import Metrics
 from .models import KnownModel, ModelChoice, ModelRegistry
-from .response_store import ResponseStore
+from .response_items import ResponseStore
 from .settings import ServerSettings
 from .unknown_fields import UnknownFields
 

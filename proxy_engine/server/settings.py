@@ -27,11 +27,11 @@ from state_machines.errors import CompositionError
 from state_machines.tool_calls import format_named
 
 from ..checks import short_repr, suggestion
-from ..media.options import MediaOptions
+from ..media import MediaOptions
 from ..models.load_options import LoadArguments, LoadOptions
 from ..options.generation import MAX_DRAFT_TOKENS
 from ..options.overrides import OptionOverrides
-from ..prompt_cache.options import CacheOptions
+from ..prompt_cache import CacheOptions
 from .generation_settings import (
     cache_options,
     check_defaults,

@@ -19,14 +19,20 @@ import docstring_parser
 import pydantic
 from pydantic.fields import FieldInfo
 
+from state_machines.type_readers import uses_msgspec
 from state_machines.type_readers.pydantic_reader import OptionalDefaults, pydantic_schema
-from state_machines.type_readers.recognition import uses_msgspec
 
 from ..checks import problems_in, read_json, short_repr
 from ..errors import InvalidToolError, MissingExtraError
-from ..type_reader import TypeReader, type_reader, warn_of_left_out
+from ..type_reader import (
+    ReadArguments,
+    TypeReader,
+    arguments_type,
+    read_arguments,
+    type_reader,
+    warn_of_left_out,
+)
 from .input_format import input_format_from_dict
-from .msgspec_arguments import ReadArguments, arguments_type, read_arguments
 from .tool import Tool, written
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from ..errors import InvalidOptionError
-from .options import TranscriptionOptions
+from . import TranscriptionOptions
 from .results import TranscriptSegment, TranscriptWord
 
 _CHUNK_SECONDS = 120.0

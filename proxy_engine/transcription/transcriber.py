@@ -19,7 +19,7 @@ from ..media.audio import AudioSource, LoadedAudio, load_audio
 from ..requests.request import Request
 from ..results.generation import GenerationResult
 from ..results.parts import Usage
-from .options import OnSeconds, TranscriptionArguments, TranscriptionOptions
+from . import OnSeconds, TranscriptionArguments, TranscriptionOptions
 from .results import (
     DecodingCancelledError,
     Segments,

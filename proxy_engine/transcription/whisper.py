@@ -27,7 +27,7 @@ from transformers import PreTrainedTokenizerFast
 from ..conversation.prompts import EncodedPrompt
 from ..errors import InvalidOptionError
 from ..media.audio import LoadedAudio
-from .options import TranscriptionOptions
+from . import TranscriptionOptions
 from .whisper_decoder import WhisperDecoder
 
 SAMPLE_RATE: int = whisper_audio.SAMPLE_RATE

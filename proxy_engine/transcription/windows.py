@@ -27,7 +27,7 @@ from mlx_audio.stt.models.whisper.decoding import (
     LogitFilter,
 )
 
-from .options import TranscriptionOptions
+from . import TranscriptionOptions
 from .results import DecodingCancelledError, TranscriptSegment, TranscriptWord
 from .whisper import SAMPLE_RATE, WINDOW_FRAMES, Whisper
 

@@ -10,7 +10,13 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import Verdict, derivative_budget, spend, step_budget
+from state_machines.budgets import (
+    UNBOUNDED,
+    Verdict,
+    derivative_budget,
+    spend,
+    step_budget,
+)
 from state_machines.caches import WeakKeyLruCache
 from state_machines.completion.next_tokens import NextTokens
 from state_machines.completion.shortest_texts import ShortestTexts
@@ -54,33 +60,52 @@ class Completion(PerVocabulary):
         self._texts = ShortestTexts(self._segmenter, spelled)
         self._ends = sorted(vocabulary.end_token_ids)
         self._next = NextTokens(vocabulary, store, self)
-        self._plans: WeakKeyLruCache[Node, Plan] = WeakKeyLruCache(LIMITS.plans)
-        self._shortest: WeakKeyLruCache[Node, tuple[int, Plan, bool]] = WeakKeyLruCache(
+        # Results that more steps may improve are stored with the steps that they hold for.
+        self._composed: WeakKeyLruCache[Node, tuple[int, Plan | None]] = WeakKeyLruCache(
+            LIMITS.plans
+        )
+        self._searched: WeakKeyLruCache[Node, tuple[int, Plan | None, bool]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
-        self._most_needed: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
+        self._most_needed: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
+            LIMITS.completion_tokens
+        )
 
     def plan(self, state: Node, *, steps: int = LIMITS.plan_steps) -> Plan:
         """Return a plan that completes a text from a state; its tokens are not listed yet.
 
         Raises:
-            GrammarBudgetError: No plan was found within ``steps`` steps.
+            GrammarBudgetError: No plan was found within ``steps`` steps, or as many of a search.
             UnwritableTextError: No tokens of the vocabulary write any completion.
+        """
+        plan = self._composed_plan(state, steps)
+        if plan is None:
+            plan = self.shortest(state, steps=min(steps, LIMITS.token_search_steps))[0]
+        return plan
+
+    def _composed_plan(self, state: Node, steps: int) -> Plan | None:
+        """Return a plan that writes a short word; ``None`` if no tokens write that word.
+
+        Raises:
+            GrammarBudgetError: No short word was found within ``steps`` steps.
         """
         if state.nullable:
             return COMPLETE
-        known = self._plans.peek(state)
-        if known is None:
-            known = self._plans.put(state, self._make_plan(state, steps))
-        return known
+        known = self._composed.peek(state)
+        if known is None or known[0] < steps:
+            budget = derivative_budget(steps)
+            with budget:
+                plan = self._compose(state, steps)
+            granted = budget.granted if plan is None else UNBOUNDED
+            known = self._composed.put(state, (granted, plan))
+        return known[1]
 
-    def _make_plan(self, state: Node, steps: int) -> Plan:
-        with derivative_budget(steps):
-            text = self._texts.text(state, steps)
-            length = UNWRITABLE if text is None else self._segmenter.fewest(text)
-            if text is not None and length < UNWRITABLE:
-                return Plan(partial(self._segmenter.tokens, text), length)
-            return self._searched(state, steps)
+    def _compose(self, state: Node, steps: int) -> Plan | None:
+        text = self._texts.text(state, steps)
+        length = UNWRITABLE if text is None else self._segmenter.fewest(text)
+        if text is None or length >= UNWRITABLE:
+            return None
+        return Plan(partial(self._segmenter.tokens, text), length)
 
     def state_after(self, state: Node, target: Node, token_id: int) -> Node:
         """Return the state after a token that is not an end token; :data:`EMPTY` if it is refused.
@@ -121,18 +146,27 @@ class Completion(PerVocabulary):
 
         Returns:
             The plan, and whether it is proven that no plan has fewer tokens.
+
+        Raises:
+            GrammarBudgetError: No plan was found in time.
+            UnwritableTextError: No tokens of the vocabulary write any completion.
         """
-        known = self._shortest.get(state)
-        if known is not None and (known[0] >= steps or known[2]):
-            return known[1:]
-        plan = self.plan(state)
-        tokens, is_exact = self._next.fewest(state, plan.length, at_most, steps)
-        is_exact = is_exact or not plan.length
-        if tokens is not None:
-            plan = Plan(tokens, len(tokens))
-        if plan.length > at_most:
-            weight = 1 + (0 if tokens is None else len(tokens))
-            self._shortest.put(state, (steps, plan, is_exact), weight)
+        known = self._searched.get(state)
+        if known is None or known[0] < steps:
+            plan = self._composed_plan(state, LIMITS.plan_steps)
+            if plan is COMPLETE:
+                return plan, True
+            least = UNWRITABLE if plan is None else plan.length
+            budget = derivative_budget(steps)
+            tokens, is_exact = self._next.fewest(state, least, at_most, budget)
+            if tokens is not None:
+                plan = Plan(tokens, len(tokens))
+            known = UNBOUNDED if is_exact else budget.granted, plan, is_exact
+            if plan is None or plan.length > at_most:
+                self._searched.put(state, known, 1 + len(tokens or ()))
+        _, plan, is_exact = known
+        if plan is None:
+            raise _no_plan(steps, is_exact)
         return plan, is_exact
 
     def within(
@@ -175,13 +209,15 @@ class Completion(PerVocabulary):
             steps: Work budget. Tokens that are not decided within it are not kept.
         """
         most = self._most_needed.peek(state)
-        if most is None:
+        if most is None or most[0] < steps:
             others = allowed.copy()
             others[self._ends] = False
-            needed = self._next.needed_after(state, allowed, steps)
-            most = int(needed[others].max(initial=0))
+            budget = step_budget(steps)
+            with budget:
+                needed = self._next.needed_after(state, allowed, steps)
+            most = budget.granted, int(needed[others].max(initial=0))
             self._most_needed.put(state, most)
-        return most <= max_tokens
+        return most[1] <= max_tokens
 
     def estimate(self, state: Node) -> int:
         """Return the tokens of a short text that completes a state; orders a search."""
@@ -190,23 +226,19 @@ class Completion(PerVocabulary):
         text = self._texts.text(state, LIMITS.plan_steps)
         return UNWRITABLE if text is None else self._segmenter.fewest(text)
 
-    def _searched(self, state: Node, steps: int) -> Plan:
-        """Return a plan for a state whose short texts are too long or cannot be written."""
-        limit = min(steps, LIMITS.token_search_steps)
-        tokens, is_exact = self._next.fewest(state, UNWRITABLE, 0, limit)
-        if state is EMPTY or tokens is None:
-            if not is_exact:
-                raise GrammarBudgetError(
-                    "no tokens that complete the text were found in time",
-                    budget=steps,
-                    hint="Require less text, simplify the schema or grammar, or use a vocabulary "
-                    "that has every byte that it needs",
-                )
-            raise UnwritableTextError(
-                "no tokens complete the text",
-                hint="Use a vocabulary that has every byte that the grammar needs",
-            )
-        return Plan(tokens, len(tokens))
+
+def _no_plan(steps: int, is_exact: bool) -> GrammarBudgetError | UnwritableTextError:
+    if is_exact:
+        return UnwritableTextError(
+            "no tokens complete the text",
+            hint="Use a vocabulary that has every byte that the grammar needs",
+        )
+    return GrammarBudgetError(
+        "no tokens that complete the text were found in time",
+        budget=steps,
+        hint="Require less text, simplify the schema or grammar, or use a vocabulary "
+        "that has every byte that it needs",
+    )
 
 
 class LimitedCompletion(Completion):
@@ -225,10 +257,9 @@ class LimitedCompletion(Completion):
         """Return the state at the end of a token; :data:`EMPTY` if a limit refuses the token."""
         return count_token(state, self.fits)
 
-    def _make_plan(self, state: Node, steps: int) -> Plan:
-        with derivative_budget(steps):
-            found = super()._make_plan(state, steps)
-            return found if self._is_allowed(state, found) else self._searched(state, steps)
+    def _compose(self, state: Node, steps: int) -> Plan | None:
+        found = super()._compose(state, steps)
+        return None if found is None or not self._is_allowed(state, found) else found
 
     def fits(
         self,
@@ -292,10 +323,12 @@ class LimitedCompletion(Completion):
         """
         known = self._masks.peek(state)
         if known is None:
-            with derivative_budget(LIMITS.mask_steps if steps is None else steps):
+            budget = derivative_budget(LIMITS.mask_steps if steps is None else steps)
+            with budget:
                 known = self._mask(state)
             known.flags.writeable = False
-            self._masks.put(state, known, known.nbytes)
+            if not budget.is_exhausted:
+                self._masks.put(state, known, known.nbytes)
         return known
 
     def _mask(self, state: Node) -> Mask:

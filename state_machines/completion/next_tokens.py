@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from state_machines.budgets import derivative_budget, spend
+from state_machines.budgets import derivative_budget, spend, step_budget
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError, UnwritableTextError
 from state_machines.grammar.configurations import configurations, split_lexeme
@@ -93,6 +93,9 @@ class NextTokens:
             TooManyStatesError: There are more than ``max_states``.
         """
         known = self._walks.get(state)
+        if known is not None and len(known[0]) > max_states:
+            # Found for a caller who allows more states.
+            raise TooManyStatesError
         if known is None:
             table, trie = StateTable(max_states), self._trie
             after = np.zeros(len(self._forms), np.int32)
@@ -156,8 +159,9 @@ class NextTokens:
                 lengths[node] = found
             return found
 
+        budget = derivative_budget(steps)
         try:
-            with derivative_budget(steps):
+            with budget:
                 for target, ids in self._spelled.targets(state):
                     needed[ids] = np.minimum(needed[ids], length(target))
                 max_tokens = LIMITS.restricted_tokens
@@ -171,7 +175,7 @@ class NextTokens:
             pass
         if is_whole:
             needed.flags.writeable = False
-            self._needed.put(state, (steps, needed))
+            self._needed.put(state, (budget.granted, needed))
         return needed
 
     def _by_groups(
@@ -216,7 +220,7 @@ class NextTokens:
     # The fewest tokens to an end.
 
     def fewest(
-        self, start: Node, known: int, at_most: int, steps: int
+        self, start: Node, known: int, at_most: int, budget: step_budget
     ) -> tuple[tuple[int, ...] | None, bool]:
         """Search from a state to its nearest end; an edge is a token.
 
@@ -224,7 +228,7 @@ class NextTokens:
             start: The state.
             known: Only plans of fewer tokens are looked for.
             at_most: The search stops once it has found this many tokens or fewer.
-            steps: Work budget, in steps of one to a few microseconds.
+            budget: The budget of the search, which ends with the best tokens found so far.
 
         Returns:
             The tokens, or ``None`` if none, or none fewer than ``known``, were found; and whether
@@ -260,7 +264,7 @@ class NextTokens:
                 return UNKNOWN
 
         try:
-            with derivative_budget(steps):
+            with budget:
                 for _ in best_first(start, edges, bound, deepest_first=False):
                     if fewest <= at_most:
                         is_exact = False

@@ -22,7 +22,6 @@ import numpy as np
 
 from state_machines.budgets import Verdict, spend
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.chunks import check_source
 from state_machines.grammar.encoding import (
     EncodedText,
     SelfEncoding,
@@ -44,7 +43,7 @@ from state_machines.grammar.node import (
     known_node,
 )
 from state_machines.grammar.nodes import concatenation, literal, repetition, symbols, union
-from state_machines.grammar.suffix_array import Source, source_of
+from state_machines.grammar.quote_sources import Source, check_source, source_of
 from state_machines.grammar.symbols import ANY_CODE_POINT, bytes_in, code_points
 
 

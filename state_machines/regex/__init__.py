@@ -5,9 +5,9 @@ Reading order: :mod:`state_machines.syntax_tree` (the tree),
 tree), :mod:`~state_machines.regex.rust_syntax` and :mod:`~state_machines.regex.python_syntax` (the
 other dialects), :mod:`~state_machines.regex.rust_lexemes` (expressions of grammars),
 :mod:`~state_machines.regex.assertions` (assertions by dialect),
-:mod:`~state_machines.regex.unicode_classes` and :mod:`~state_machines.regex.python_classes`
-(sets of characters by name), :mod:`~state_machines.regex.unicode_versions` (on which of them
-readers agree), :mod:`~state_machines.regex.analysis` (properties of trees),
+:mod:`~state_machines.regex.unicode_classes` (sets of characters by name),
+:mod:`~state_machines.regex.unicode_versions` (on which of them readers agree),
+:mod:`~state_machines.regex.analysis` (properties of trees),
 :mod:`~state_machines.regex.compiler` (tree to language).
 """
 

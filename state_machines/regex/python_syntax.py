@@ -5,8 +5,9 @@ The differences from ECMA-262:
 * ``$`` is also true before a line feed that ends the text, and with the flag ``m`` before each one;
   ``\A`` and ``\Z`` are the ends of the text.
 * ``\d``, ``\w``, ``\s`` and ``\b`` are Unicode's unless the flag ``a`` is set. Without case, a
-  character equals what ``re`` takes for equal. Both are asked of the ``re`` of the Python that runs
-  (:mod:`state_machines.regex.python_classes`), so they have its version of Unicode.
+  character equals what ``re`` takes for equal: it compares lower case of one character, with a
+  table of further equal characters. These sets are not computed here. The ``re`` of the Python that
+  runs matches all characters, so they have its version of Unicode.
 * A ``]`` at the start of a class is a member. Classes have no set operators.
 * ``\N{NAME}``, ``\U0010ffff`` and octal escapes are characters; ``{,n}`` is a quantifier.
 * Flags (``aimsux``) are set at the start, or for one group (``(?s-i:…)``) but for ``a`` and ``u``.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 
 from state_machines.budgets import spend
@@ -30,7 +31,7 @@ from state_machines.grammar.symbols import ANY_CODE_POINT, CodePointSet, code_po
 from state_machines.limits import LIMITS
 from state_machines.regex import assertions
 from state_machines.regex.parser import NO_PART, PatternReader
-from state_machines.regex.python_classes import ignoring_case, perl_members
+from state_machines.regex.unicode_classes import PROPERTY_STEPS, all_characters, characters_matching
 from state_machines.syntax_tree import (
     CLASS_MEMBERS_PER_STEP,
     HEXADECIMAL_ESCAPES,
@@ -282,3 +283,39 @@ class _PythonParser(PatternReader):
             self.position = octal.end()
             return int(octal[0], 8)
         return self.class_character(character, start)
+
+
+_CASED_STEPS = 50
+"""Steps charged for matching all characters that have case."""
+
+
+@lru_cache(maxsize=6)
+def perl_members(letter: str, *, is_ascii: bool) -> CodePointSet:
+    """Return the set of ``d``, ``s`` or ``w``."""
+    return characters_matching(re.compile(rf"\{letter}+", re.ASCII if is_ascii else re.UNICODE))
+
+
+@lru_cache(maxsize=1)
+def _with_case() -> tuple[str, CodePointSet]:
+    """Return all characters with another case, as a string and as a set."""
+    spend(PROPERTY_STEPS)
+    found = "".join(
+        character
+        for character in all_characters()
+        if not character.lower() == character == character.upper() == character.casefold()
+    )
+    return found, CodePointSet.of(found)
+
+
+def ignoring_case(source: str, members: CodePointSet, *, is_ascii: bool) -> CodePointSet:
+    """Return the characters that an expression for one character matches without case.
+
+    Args:
+        source: The expression.
+        members: The characters that it matches with case.
+        is_ascii: Whether the flag ``re.ASCII`` is set.
+    """
+    spend(_CASED_STEPS)
+    characters, with_case = _with_case()
+    matcher = re.compile(source, re.IGNORECASE | (re.ASCII if is_ascii else re.UNICODE))
+    return members & ~with_case | CodePointSet.of("".join(matcher.findall(characters)))

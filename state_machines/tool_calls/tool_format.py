@@ -99,7 +99,8 @@ class ToolFormat:
         head: The text before the arguments, with ``{name}`` for the tool's name and ``{id}`` for
             the text that :attr:`ids` describes.
         foot: The text after the arguments, which may contain ``{id}``.
-        between: The text between two calls.
+        between: The text between two calls. If ``wraps`` is ``"each"``, white space can also
+            follow the last call, so that a model that has written it can still end the answer.
         closing: The text between the last call and ``end``.
         notation: The notation of the arguments.
         avoid: Texts that no string in the arguments can contain, beside ``end``.
@@ -210,10 +211,17 @@ class ToolFormat:
         start, between = Marker(CALL, self.start), one_of(self.between)
         if self.wraps == "each":
             wrapped = Series(start, call)
-            if text is None:
-                return Repeat(wrapped, min_count=min_calls, max_count=max_calls, between=between)
-            loop = Repeat(wrapped, min_count=max(min_calls, 1), max_count=max_calls, between=text)
-            calls = Series(loop, text)
+            after: tuple[Part, ...] = () if text is None else (text,)
+            if text is None and between is not None and max_calls != 1 and self._is_spaced:
+                # The same object, so that it is attributed before it is known what follows.
+                after = (between if "" in self.between else Optional(between),)
+            loop = Repeat(
+                wrapped,
+                min_count=max(min_calls, 1),
+                max_count=max_calls,
+                between=between if text is None else text,
+            )
+            calls = Series(loop, *after)
         else:
             opening = one_of(self.opening)
             begin = (start, opening) if opening is not None else (start,)
@@ -370,6 +378,11 @@ class ToolFormat:
                     f"two tools are called {tool.name!r}", part=tool.name, family=self.name
                 )
             seen.add(tool.name)
+
+    @property
+    def _is_spaced(self) -> bool:
+        """Whether only white space stands between calls."""
+        return not "".join(self.between).strip()
 
     def _call_forms(self, tool: ToolSignature, options: Mapping[str, Any]) -> list[Part]:
         if tool.input is not None:

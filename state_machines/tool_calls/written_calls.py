@@ -56,7 +56,7 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
     """Yield the free text and the calls of an answer, in their order.
 
     An unreadable call is yielded before its text, which counts as free text. The last delimiter may
-    be missing, as an end token that was not decoded.
+    be missing, as an end token that was not decoded. White space after the last call is no text.
 
     Args:
         text: The text.
@@ -67,7 +67,7 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
     gap = readers[0].gap
     starts = dict.fromkeys(reader.start.pattern for reader in readers)
     start = re.compile("|".join(starts))
-    at, unreadable = 0, 0
+    at, unreadable, calls_end = 0, 0, -1
     while unreadable < _MAX_UNREADABLE and (found := start.search(text, at)):
         read = [reader.read(text, found.end()) for reader in readers]
         calls = next((found for found in read if isinstance(found, tuple)), None)
@@ -82,12 +82,13 @@ def split_calls(text: str, tool_format: ToolFormat) -> Iterator[str | WrittenCal
         group, end = calls
         yield from group
         between = gap.match(text, end)
-        at = between.end() if between is not None else end
+        at = calls_end = between.end() if between is not None else end
     if unreadable == _MAX_UNREADABLE and (found := start.search(text, at)):
         reason = f"what follows {_MAX_UNREADABLE} unreadable calls is not read"
         yield UnreadableCall(found.start(), reason)
-    if at < len(text):
-        yield text[at:]
+    rest = text[at:]
+    if rest and not (at == calls_end and rest.isspace()):
+        yield rest
 
 
 class _GroupReader:

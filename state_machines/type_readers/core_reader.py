@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 
-from state_machines.type_readers.distinctness import Distinctness
-from state_machines.type_readers.marks import Schema
+from state_machines.type_readers.type_schema import Distinctness, Schema
 
 Core = Mapping[str, Any]
 """A core schema: a dict with its kind as ``type``."""

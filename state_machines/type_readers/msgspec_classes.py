@@ -16,9 +16,9 @@ import msgspec
 from msgspec import inspect
 
 from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.type_readers.marks import DEFAULTED, GAPS, LEFT_OUT, Schema, note
 from state_machines.type_readers.msgspec_definitions import MsgspecReader, class_name
 from state_machines.type_readers.msgspec_scalars import enum_values, json_values
+from state_machines.type_readers.type_schema import DEFAULTED, GAPS, LEFT_OUT, Schema, note
 
 _Class: TypeAlias = (
     inspect.StructType | inspect.DataclassType | inspect.TypedDictType | inspect.NamedTupleType

@@ -10,8 +10,7 @@ from msgspec import inspect
 
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.json_schema.reader.schema_copy import pointer_token
-from state_machines.type_readers.distinctness import Distinctness
-from state_machines.type_readers.marks import Schema
+from state_machines.type_readers.type_schema import Distinctness, Schema
 
 Row: TypeAlias = Callable[["MsgspecReader", Any], Schema]
 """Returns the schema of one kind of type, given the reader and the type."""

@@ -14,7 +14,10 @@ from typing import Any
 from msgspec import inspect
 
 from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.type_readers.marks import (
+from state_machines.type_readers.msgspec_classes import array, enumeration, instance
+from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row, class_name
+from state_machines.type_readers.msgspec_scalars import SCALAR_ROWS, key_names
+from state_machines.type_readers.type_schema import (
     GAPS,
     LEFT_OUT,
     Schema,
@@ -22,9 +25,6 @@ from state_machines.type_readers.marks import (
     finished,
     note,
 )
-from state_machines.type_readers.msgspec_classes import array, enumeration, instance
-from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row, class_name
-from state_machines.type_readers.msgspec_scalars import SCALAR_ROWS, key_names
 
 _KINDS = {"null": type(None), "boolean": bool, "integer": int, "number": float, "string": str}
 _CONTAINERS = {"array": list, "object": dict}

@@ -31,9 +31,8 @@ import msgspec
 from msgspec import inspect
 
 from state_machines.reader_languages.multiples import AcceptedMultiples, multiples_by_remainder
-from state_machines.type_readers.marks import Schema
 from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row
-from state_machines.type_readers.parts import distinct_numbers, language, listed
+from state_machines.type_readers.type_schema import Schema, distinct_numbers, language, listed
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 

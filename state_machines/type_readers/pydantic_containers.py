@@ -15,10 +15,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
-from state_machines.type_readers.marks import GAPS, LEFT_OUT, Schema, note
-from state_machines.type_readers.parts import language
 from state_machines.type_readers.pydantic_functions import read_by_function
 from state_machines.type_readers.pydantic_listed import listed_keys
+from state_machines.type_readers.type_schema import GAPS, LEFT_OUT, Schema, language, note
 
 SAME_ITEMS = "sets with the same items in another order are one item"
 _SAME_JSON = "different texts of the same JSON are one value"

@@ -15,8 +15,7 @@ from typing import Any
 from pydantic.types import Base64Encoder, Base64UrlEncoder
 
 from state_machines.type_readers.core_reader import Core
-from state_machines.type_readers.marks import GAPS, Schema, note
-from state_machines.type_readers.parts import language
+from state_machines.type_readers.type_schema import GAPS, Schema, language, note
 
 _LANGUAGES: Mapping[str, Schema] = {
     "EmailStr._validate": {**language("email"), "format": "email"},

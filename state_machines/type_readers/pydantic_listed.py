@@ -15,8 +15,7 @@ from typing import Any
 from pydantic_core import SchemaValidator, to_jsonable_python
 
 from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
-from state_machines.type_readers.marks import LEFT_OUT, Schema, note
-from state_machines.type_readers.parts import listed
+from state_machines.type_readers.type_schema import LEFT_OUT, Schema, listed, note
 
 
 def literal(reader: CoreReader, core: Core) -> Schema:

@@ -8,7 +8,7 @@ from itertools import islice, product
 from typing import Any, TypeAlias
 
 from state_machines.type_readers.core_reader import UnreadableError
-from state_machines.type_readers.marks import DEFAULTED, Schema
+from state_machines.type_readers.type_schema import DEFAULTED, Schema
 
 Path: TypeAlias = tuple[str | int, ...]
 """The names and indices that lead to the value of a field."""

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast
 
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue
+from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue, WithJsonSchema
 from pydantic_core import MISSING, PydanticOmit
 
 from state_machines.errors import UnsatisfiableSchemaError
@@ -24,7 +24,9 @@ from state_machines.type_readers import pydantic_containers as containers
 from state_machines.type_readers import pydantic_listed as listed
 from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
-from state_machines.type_readers.marks import (
+from state_machines.type_readers.pydantic_functions import distinct_texts, read_by_function
+from state_machines.type_readers.pydantic_members import MemberTree, Path, chosen_paths, field_paths
+from state_machines.type_readers.type_schema import (
     GAPS,
     LEFT_OUT,
     Schema,
@@ -32,13 +34,6 @@ from state_machines.type_readers.marks import (
     finished,
     note,
 )
-from state_machines.type_readers.pydantic_described import (
-    GIVEN,
-    constraints,
-    is_described_by_user,
-)
-from state_machines.type_readers.pydantic_functions import distinct_texts, read_by_function
-from state_machines.type_readers.pydantic_members import MemberTree, Path, chosen_paths, field_paths
 
 
 class PydanticReader(CoreReader):
@@ -286,3 +281,49 @@ ROWS: Mapping[str, Row] = {
     "lax-or-strict": containers.lax_or_strict,
 }
 """The kinds of core schemas whose texts differ from pydantic's JSON Schema, each with its row."""
+
+
+GIVEN = "the JSON Schema that the type gives"
+"""The reason of the gap."""
+
+_ANNOTATIONS = frozenset(
+    {
+        *("title", "description", "examples", "example", "default", "deprecated", "format"),
+        *("readOnly", "writeOnly", "discriminator", "$comment"),
+    }
+)
+_BY_NAME = frozenset({"properties", "patternProperties", "$defs"})
+
+
+def is_described_by_user(core: Core) -> bool:
+    """Return whether code of the user, or ``WithJsonSchema``, gives the JSON Schema."""
+    metadata = core.get("metadata") or {}
+    functions = (
+        *metadata.get("pydantic_js_functions", ()),
+        *metadata.get("pydantic_js_annotation_functions", ()),
+    )
+    for function in functions:
+        if isinstance(getattr(function, "__self__", None), WithJsonSchema):
+            return True
+        if not (getattr(function, "__module__", None) or "pydantic.").startswith("pydantic."):
+            return True
+    return False
+
+
+def constraints(schema: Any) -> Any:
+    """Return a copy of a schema without keywords that constrain nothing."""
+    if isinstance(schema, list):
+        return [constraints(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {
+        keyword: {name: constraints(part) for name, part in value.items()}
+        if keyword in _BY_NAME and isinstance(value, Mapping)
+        else constraints(value)
+        for keyword, value in schema.items()
+        if not _is_annotation(keyword)
+    }
+
+
+def _is_annotation(keyword: str) -> bool:
+    return keyword in _ANNOTATIONS or (keyword.startswith("x-") and keyword != "x-reader-language")

@@ -16,8 +16,7 @@ from typing import Any
 from state_machines.reader_languages.multiples import multiples_within_tolerance
 from state_machines.regex.python_syntax import flag_letters
 from state_machines.type_readers.core_reader import Core, CoreReader
-from state_machines.type_readers.marks import Schema
-from state_machines.type_readers.parts import distinct_numbers, language
+from state_machines.type_readers.type_schema import Schema, distinct_numbers, language
 
 BOUNDS = ("ge", "gt", "le", "lt")
 _KEYWORDS = {

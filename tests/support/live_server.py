@@ -17,8 +17,8 @@ from fastapi import FastAPI
 
 from proxy_engine import InferenceEngine
 from proxy_engine.server.app import create_app
-from proxy_engine.server.connections import limited_protocol
 from proxy_engine.server.running import Services
+from proxy_engine.server.serve import limited_protocol
 from proxy_engine.server.settings import ServerSettings
 
 # Clients read the certificates of all authorities otherwise, which takes longer than most requests.

@@ -27,7 +27,7 @@ from state_machines.errors import (
     UnsatisfiableSchemaError,
     UnsupportedGrammarError,
 )
-from state_machines.grammar.chunks import words_of
+from state_machines.grammar.quote_sources import words_of
 from state_machines.grammar.substring import substring_language
 from state_machines.grammar.symbols import MAX_CODE_POINT, code_points
 from state_machines.json_schema.machine import JsonSchemaStateMachine

@@ -15,9 +15,9 @@ from mlx_audio import audio_io
 from recordings import mp3_of_silence, sine, speech_file, wav
 
 from proxy_engine.errors import MediaError
+from proxy_engine.media import MediaOptions
 from proxy_engine.media.audio import load_audio
-from proxy_engine.media.audio_formats import audio_format
-from proxy_engine.media.options import MediaOptions
+from proxy_engine.media.audio_decoding import audio_format
 
 LIMITS = MediaOptions()
 SPEECH = ["speech.wav", "speech.flac", "speech.mp3"]

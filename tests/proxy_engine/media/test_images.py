@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from proxy_engine.errors import MediaError
+from proxy_engine.media import MediaOptions
 from proxy_engine.media.image_formats import encode_png
 from proxy_engine.media.images import load_image
-from proxy_engine.media.options import MediaOptions
 from proxy_engine.media.sources import read_source
 
 # Pillow warns of damaged metadata.

@@ -20,9 +20,8 @@ from mlx_lm.models.cache import KVCache, load_prompt_cache, save_prompt_cache
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from proxy_engine import InvalidOptionError, PromptCacheFileError, PromptCacheMismatchError
-from proxy_engine.prompt_cache import files
+from proxy_engine.prompt_cache import CacheOptions, files
 from proxy_engine.prompt_cache.files import model_identity
-from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 LONG = 40

@@ -21,8 +21,8 @@ from mlx_lm.models.cache import ConcatenateKVCache, QuantizedKVCache, RotatingKV
 from schema_strategies import examples
 
 from proxy_engine import InvalidOptionError
+from proxy_engine.prompt_cache import CacheOptions
 from proxy_engine.prompt_cache.layers import trim_to
-from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 ALWAYS_TRIMMABLE = {"plain", "default"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlx_lm.generate import DEFAULT_QUANTIZED_KV_START
 
 from proxy_engine import InvalidOptionError
-from proxy_engine.prompt_cache.options import CacheOptions
+from proxy_engine.prompt_cache import CacheOptions
 from proxy_engine.prompt_cache.store import Store, StoredPrompt, token_array
 
 UNBOUNDED = 1 << 40

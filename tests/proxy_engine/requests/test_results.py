@@ -9,7 +9,7 @@ from object_schemas import closed_object
 from patched_limits import patch_limits
 
 from proxy_engine import GenerationResult, InferenceEngine
-from proxy_engine.answers.values import captured_texts
+from proxy_engine.answers.reader import captured_texts
 from state_machines import GrammarStateMachine
 from state_machines.root import Series, Structured
 

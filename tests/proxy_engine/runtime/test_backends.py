@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy_engine import MissingExtraError
-from proxy_engine.runtime.backends import installed_backends, requires_backend
+from proxy_engine.runtime.extras import installed_backends, requires_backend
 
 ROOT = Path(__file__).parents[3]
 

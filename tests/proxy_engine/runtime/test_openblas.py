@@ -63,7 +63,7 @@ if sys.argv[1] == "mlx first":
     mx.set_default_device(mx.cpu)
     mx.eval(mx.ones((3, 4)) @ mx.ones((4, 3)))
 from proxy_engine.runtime import openblas
-from proxy_engine.runtime.backends import requires_backend
+from proxy_engine.runtime.extras import requires_backend
 with requires_backend():
     import mlx.core as mx
 print(openblas.uses_reference_blas())
@@ -88,7 +88,7 @@ def test_preloaded_blas_stays(tmp_path: Path) -> None:
     program = """
 import ctypes
 from proxy_engine.runtime import openblas
-from proxy_engine.runtime.backends import requires_backend
+from proxy_engine.runtime.extras import requires_backend
 with requires_backend():
     import mlx.core
 own = ctypes.cast(ctypes.CDLL(None).cblas_sgemm, ctypes.c_void_p)

@@ -19,8 +19,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from proxy_engine import InferenceEngine
-from proxy_engine.server.connections import limited_protocol
 from proxy_engine.server.models import KnownModel
+from proxy_engine.server.serve import limited_protocol
 
 CHAT = "/v1/chat/completions"
 HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

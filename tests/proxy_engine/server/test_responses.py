@@ -12,8 +12,8 @@ from object_schemas import closed_object
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from proxy_engine.server import response_store
-from proxy_engine.server.response_store import ResponseStore, StoredResponse
+from proxy_engine.server import response_items
+from proxy_engine.server.response_items import ResponseStore, StoredResponse
 
 TOOL: Any = {
     "type": "function",
@@ -296,7 +296,7 @@ def test_oldest_responses_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "123":
         store.put(name, response())
     assert [store.response(name) is None for name in "123"] == [True, False, False]
-    monkeypatch.setattr(response_store, "_MAX_BYTES", 2000)
+    monkeypatch.setattr(response_items, "_MAX_BYTES", 2000)
     store.put("4", response(item("a" * 1500)))
     store.put("5", response(item("b" * 1500)))
     assert [store.response(name) is None for name in "345"] == [True, True, False]

@@ -10,7 +10,7 @@ import pytest
 
 from proxy_engine import Transcript, TranscriptSegment, TranscriptWord
 from proxy_engine.results.parts import Usage
-from proxy_engine.server.encoders.transcriptions import TranscriptEncoder
+from proxy_engine.server.endpoints.transcriptions import TranscriptEncoder
 
 SEGMENTS = (
     TranscriptSegment(

@@ -59,8 +59,10 @@ def test_generated_calls_are_parsed_in_any_text(name: str, seed: int, own: bool)
     calls = calls_in(pieces)
     written = b"".join(piece.text for piece in pieces).decode()
     tools = [Tool(tool.name, "", tool.parameters) for tool in signatures]  # type: ignore[arg-type]
-    for before, after in (("", ""), ("I look. ", "\nWell, <that> [is] {it}.")):
-        parsed = parse_tool_calls(before + written + after, entry, tools)
+    rest = "\nWell, <that> [is] {it}."
+    # White space after the last call belongs to the calls if the answer ends there.
+    for before, text, after in (("", written, ""), ("I look. ", written.rstrip("\n"), rest)):
+        parsed = parse_tool_calls(before + text + after, entry, tools)
         assert not parsed.errors
         assert parsed.text == before + after
         assert [(c.name, c.arguments) for c in parsed.calls] == [

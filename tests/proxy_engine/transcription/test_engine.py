@@ -29,8 +29,8 @@ from proxy_engine import (
     RawPrompt,
     Transcript,
 )
+from proxy_engine.media import MediaOptions
 from proxy_engine.media.audio import load_audio
-from proxy_engine.media.options import MediaOptions
 from proxy_engine.transcription.whisper import Whisper
 from state_machines import RegexStateMachine
 from state_machines.root import Marker, Series, Structured

@@ -13,8 +13,8 @@ from recordings import sine, speech_file
 from tiny_parakeet import CTC_CONFIG, TDT_CONFIG, write_tiny_parakeet
 
 from proxy_engine import InferenceEngine, InvalidOptionError, PromptError
+from proxy_engine.media import MediaOptions
 from proxy_engine.media.audio import load_audio
-from proxy_engine.media.options import MediaOptions
 
 SHORT = speech_file()
 CONFIGS = pytest.mark.parametrize("config", [CTC_CONFIG, TDT_CONFIG], ids=["ctc", "tdt"])

@@ -9,7 +9,7 @@ import pytest
 
 from proxy_engine import InvalidOptionError
 from proxy_engine.results.parts import Usage
-from proxy_engine.transcription.options import TranscriptionOptions, TranscriptionOverrides
+from proxy_engine.transcription import TranscriptionOptions, TranscriptionOverrides
 from proxy_engine.transcription.results import Transcript, TranscriptSegment
 
 

@@ -29,7 +29,6 @@ from state_machines import (
     Vocabulary,
 )
 from state_machines.grammar.boolean import intersection
-from state_machines.grammar.chunks import find_quote, words_of
 from state_machines.grammar.encoding import (
     JSON_STRING,
     PYTHON_STRING,
@@ -39,6 +38,7 @@ from state_machines.grammar.encoding import (
 )
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation, literal, optional, repetition, symbols
+from state_machines.grammar.quote_sources import find_quote, words_of
 from state_machines.grammar.substring import EncodedQuote, substring_language
 from state_machines.grammar.symbols import ANY_CODE_POINT, bytes_in
 from state_machines.grammar.text_languages import list_words, word_language
@@ -306,7 +306,7 @@ def test_unusable_sources_are_refused(arguments: Any, message: str) -> None:
 
 
 def test_long_sources_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state_machines.grammar.chunks.LIMITS", Limits(source_characters=5))
+    monkeypatch.setattr("state_machines.grammar.quote_sources.LIMITS", Limits(source_characters=5))
     with pytest.raises(InvalidArgumentError, match="at most 5"):
         SubstringStateMachine("abcdef")
 

@@ -145,6 +145,28 @@ def test_number_of_calls_is_within_bounds(name: str) -> None:
     assert count(entry, 1, None) == {1, 2, 3}
 
 
+SPACED = [
+    name
+    for name, entry in FORMATS.items()
+    if entry.wraps == "each" and any(entry.between) and not entry.interleaved
+]
+
+
+@pytest.mark.parametrize("name", SPACED)
+def test_answer_may_end_with_the_white_space_that_separates_calls(name: str) -> None:
+    entry = FORMATS[name]
+    text = WRITTEN[name].rstrip("\n")
+    for least, part in ((1, []), (0, [Text("text")])):
+        machine = RootStateMachine(Series(*part, entry.calls([WEATHER, CLOCK], least)))
+        assert machine.matches(text)
+        assert machine.matches(f"{text}\n")
+        assert calls_in(machine.pieces(f"{text}\n")) == calls_in(machine.pieces(text))
+        assert not machine.matches(f"{text}\n\n")
+    single = RootStateMachine(entry.calls([CLOCK], 0, 1))
+    assert single.matches("")
+    assert not single.matches("\n")
+
+
 def test_calls_with_equal_arguments_in_another_spelling_are_equal() -> None:
     number = {"type": "object", "properties": {"n": {"type": "number"}, "s": {"type": "string"}}}
     machine = RootStateMachine(FORMATS["hermes"].calls([ToolSignature("f", number)]))

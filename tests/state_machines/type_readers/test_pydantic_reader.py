@@ -18,8 +18,8 @@ from pydantic_core.core_schema import CoreSchemaType
 
 from state_machines import JsonSchemaStateMachine
 from state_machines.errors import UnsatisfiableSchemaError
-from state_machines.type_readers.marks import TypeSchema
 from state_machines.type_readers.pydantic_reader import ROWS, pydantic_schema
+from state_machines.type_readers.type_schema import TypeSchema
 
 
 def described(kind: Any, *, write_defaults: bool = True) -> TypeSchema:

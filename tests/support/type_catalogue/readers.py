@@ -9,10 +9,9 @@ import msgspec
 from pydantic import TypeAdapter
 
 from state_machines import JsonSchemaStateMachine
-from state_machines.type_readers.gaps import Gap
-from state_machines.type_readers.marks import TypeSchema
 from state_machines.type_readers.msgspec_reader import msgspec_schema
 from state_machines.type_readers.pydantic_reader import pydantic_schema
+from state_machines.type_readers.type_schema import Gap, TypeSchema
 from type_catalogue.entry import Entry
 
 __all__ = ["gaps_of", "machine_of", "reader_of", "refusal"]

@@ -28,7 +28,7 @@ from proxy_engine.integrations.ray.files import Location, OutputDirectory, parts
 ray = pytest.importorskip("ray")
 
 from proxy_engine.integrations.ray import extract  # noqa: E402 - needs Ray
-from proxy_engine.integrations.ray.run import connected, run_parts  # noqa: E402 - needs Ray
+from proxy_engine.integrations.ray.datasets import connected, run_parts  # noqa: E402 - needs Ray
 
 # They start processes for tens of seconds.
 pytestmark = pytest.mark.soak

@@ -16,8 +16,8 @@ from mlx.nn.layers.base import Module
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine import InferenceEngine, InvalidOptionError, RawPrompt
+from proxy_engine.prompt_cache import CacheOptions
 from proxy_engine.prompt_cache.disk.disk_cache import BLOCK_TOKENS
-from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 BY_TOKEN = ("plain", "default")

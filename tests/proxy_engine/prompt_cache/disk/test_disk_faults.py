@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from cached_models import VOCABULARY, ask, cold, is_close, model_of
 
+from proxy_engine.prompt_cache import CacheOptions
 from proxy_engine.prompt_cache.disk import files as disk_files
 from proxy_engine.prompt_cache.disk.disk_cache import BLOCK_TOKENS
-from proxy_engine.prompt_cache.options import CacheOptions
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 PROMPT = [

@@ -18,7 +18,7 @@ from proxy_engine import (
     ModelFormatError,
     ModelNotFoundError,
 )
-from proxy_engine.models.draft_models import check_same_tokens
+from proxy_engine.engine.drafting import check_same_tokens
 
 
 def check(draft: list[bytes | None], target: list[bytes | None]) -> None:

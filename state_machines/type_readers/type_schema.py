@@ -1,17 +1,18 @@
-"""Notes in a JSON Schema while it is built from a type, and their removal at the end.
+"""A JSON Schema while it is built from a type: its parts, and notes that are removed at the end.
 
 A reader knows facts about a part of a schema before the part has a pointer. It writes them into
-the part, under a name that no keyword has, and :func:`finished` collects them.
+the part, under a name that no keyword has, and :func:`finished` collects them. A *gap* is a
+requirement of the type that masks do not guarantee, such as a validator in Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from state_machines.json_schema.reader.schema_copy import pointer_token
-from state_machines.type_readers.gaps import Gap
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -131,3 +132,75 @@ def _is_finite(schema: Any, known: frozenset[str]) -> bool:
     if not all(_is_finite(item, known) for item in prefix[:min_items]):
         return False
     return min_items <= len(prefix) or _is_finite(schema.get("items"), known)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A requirement of a type that an answer under its masks may violate.
+
+    Attributes:
+        pointer: JSON Pointer (RFC 6901) into the schema of the type.
+        reason: The requirement.
+    """
+
+    pointer: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"#{self.pointer}: {self.reason}"
+
+
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+"""The JSON types of Python's types."""
+
+_BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+
+_DISTINCT_STEP, _DISTINCT_LIMIT = 1e-6, 1e9
+"""Multiples of the step below the limit have at most 15 digits: each is another double."""
+
+
+def language(name: str, **arguments: Any) -> Schema:
+    """Return the schema of strings in a language; arguments that are ``None`` are left out."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return {"type": "string", "x-reader-language": {"language": name, **given}}
+
+
+def distinct_numbers(schema: Schema) -> Schema:
+    """Return the numbers of a schema for which different texts are different doubles."""
+    bounds = (schema.get(keyword) for keyword in _BOUNDS)
+    if any(bound is not None and abs(bound) >= _DISTINCT_LIMIT for bound in bounds):
+        grid: Schema = {"type": "integer", "minimum": -(2**53), "maximum": 2**53}
+    else:
+        limits = {"minimum": -_DISTINCT_LIMIT, "maximum": _DISTINCT_LIMIT}
+        grid = {"multipleOf": _DISTINCT_STEP, **limits}
+    return {**schema, "allOf": [grid]}
+
+
+def listed(values: list[Any]) -> Schema:
+    """Return the schema of listed values, with their type if they have one type."""
+    schema: Schema = {"const": values[0]} if len(values) == 1 else {"enum": values}
+    kinds = {type(value) for value in values}
+    name = JSON_TYPES.get(kinds.pop()) if len(kinds) == 1 else None
+    return schema if name is None else {"type": name, **schema}
+
+
+class Distinctness:
+    """What items of a set and keys of an object have to be, while their schema is generated.
+
+    Attributes:
+        is_canonical: Whether different texts have to be different values, as for keys.
+        is_hashable: Whether values have to be hashable, as items of a set have.
+    """
+
+    is_canonical = False
+    is_hashable = False
+
+    @contextmanager
+    def distinct(self, *, canonical: bool) -> Iterator[None]:
+        """Generate schemas of items of a set within a ``with`` block."""
+        before = self.is_canonical, self.is_hashable
+        self.is_canonical, self.is_hashable = self.is_canonical or canonical, True
+        try:
+            yield
+        finally:
+            self.is_canonical, self.is_hashable = before

@@ -1,0 +1,429 @@
+"""Measure tool calls on the Berkeley Function Calling Leaderboard, beside mlx-lm and llguidance.
+
+See ``README.md`` beside this file. The cases are the data files of the package ``bfcl-eval``, which
+is downloaded and read as an archive; nothing of it is imported. Answers are appended to a file, and
+those in it are not generated again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from zipfile import ZipFile
+
+from arguments import positive
+from bfcl_matching import are_right_calls, has_right_names
+from jsonschema import Draft202012Validator
+from mlx_lm.generate import BatchGenerator
+from mlx_lm.tokenizer_utils import TokenizerWrapper
+from quality_scores import interval
+from tables import aligned
+
+from proxy_engine import BatchRequest, InferenceEngine
+from proxy_engine.models.embedded import EMBEDDED_MODEL
+from proxy_engine.models.loading import load_model
+from proxy_engine.tools import Tool, parse_tool_calls
+from state_machines import ProxyError
+
+__all__ = ["ARMS", "CATEGORIES", "Answer", "Case", "main", "read_cases", "rows", "tool_of"]
+
+_PACKAGE = "bfcl-eval==2026.3.23"
+_SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
+_DATA = "bfcl_eval/data/"
+
+CATEGORIES = (
+    "simple_python",
+    "multiple",
+    "parallel",
+    "parallel_multiple",
+    "irrelevance",
+    "live_simple",
+    "live_multiple",
+    "live_irrelevance",
+)
+_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
+_MAX_TOKENS = 256
+
+ARMS: Mapping[str, Mapping[str, Any] | None] = {
+    "ours-auto": {"tool_choice": "auto"},
+    "ours-native-calls": {"tool_choice": "auto", "calls_in_text": "off"},
+    "ours-line-calls": {"tool_choice": "auto", "calls_in_text": "lines"},
+    "ours-required": {"tool_choice": "required"},
+    "ours-freeform-first": {"tool_choice": "required", "freeform_first": {"max_tokens": 64}},
+    "ours-retries": {"tool_choice": "required", "max_retries": 2},
+    "mlx-lm-auto": None,
+    "llguidance-auto": None,
+    "llguidance-required": None,
+}
+"""Options of this engine by the name of the arm; ``None`` for the arms of mlx-lm.
+
+With retries, the tools have a validator: see :func:`unknown_numbers`.
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case of a category.
+
+    Attributes:
+        name: Its identifier.
+        category: A name of :data:`CATEGORIES`.
+        messages: The conversation.
+        functions: The functions, with the leaderboard's names of types.
+        answers: The accepted calls; none where no function helps.
+    """
+
+    name: str
+    category: str
+    messages: list[dict[str, str]]
+    functions: list[dict[str, Any]]
+    answers: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A scored answer.
+
+    Attributes:
+        model: The model's name.
+        arm: A name of :data:`ARMS`.
+        case: The name of the case.
+        category: Its category.
+        calls: Name and arguments of each call.
+        valid: Whether all calls name a function and match its schema, and all text that begins as a
+            call is one.
+        name: Whether the right functions are called, or none where none helps.
+        right: Whether the arguments are right, too.
+        seconds: Time of the batch divided by its cases.
+        passes: Forward passes of the answer.
+        text: The output.
+        error: The message of the error.
+    """
+
+    model: str
+    arm: str
+    case: str
+    category: str
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    valid: bool = False
+    name: bool = False
+    right: bool = False
+    seconds: float = 0.0
+    passes: int = 0
+    text: str = ""
+    error: str = ""
+
+
+def read_cases(wheel: Path, category: str) -> list[Case]:
+    """Read the cases of a category from the package's archive.
+
+    Raises:
+        ValueError: The archive is another version's.
+    """
+    if hashlib.sha256(wheel.read_bytes()).hexdigest() != _SHA256:
+        raise ValueError(f"{wheel} is not the archive of {_PACKAGE} (sha256 {_SHA256})")
+    with ZipFile(wheel) as archive:
+
+        def lines(path: str) -> list[dict[str, Any]]:
+            return [json.loads(line) for line in archive.read(_DATA + path).splitlines()]
+
+        file = f"BFCL_v4_{category}.json"
+        answers = {}
+        if "irrelevance" not in category:
+            answers = {
+                each["id"]: each["ground_truth"] for each in lines(f"possible_answer/{file}")
+            }
+        return [
+            Case(
+                each["id"],
+                category,
+                each["question"][0],
+                each["function"],
+                answers.get(each["id"], []),
+            )
+            for each in lines(file)
+        ]
+
+
+def tool_of(function: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the function as a tool, whose parameters are a JSON Schema."""
+    parameters = _schema_of(function["parameters"])
+    named = {"name": function["name"], "description": function["description"]}
+    return {"type": "function", "function": {**named, "parameters": parameters}}
+
+
+def _schema_of(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {
+        key: value
+        for key, value in parameter.items()
+        if key in ("type", "description", "enum", "required", "default")
+    }
+    schema["type"] = _TYPES.get(parameter["type"], parameter["type"])
+    if "items" in parameter:
+        schema["items"] = _schema_of(parameter["items"])
+    if "properties" in parameter:
+        members = parameter["properties"].items()
+        schema["properties"] = {name: _schema_of(member) for name, member in members}
+    return schema
+
+
+class _Runner:
+    """A model with all arms. All of them have the same tools and conversations."""
+
+    def __init__(self, model: str | None, batch_size: int) -> None:
+        self._loaded = load_model(model)
+        self._engine = InferenceEngine(
+            self._loaded.model, self._loaded.tokenizer, on_progress=None, batch_size=batch_size
+        )
+
+    def answers(self, arm: str, cases: Sequence[Case], model: str) -> list[Answer]:
+        """Return the scored answers of an arm."""
+        started = perf_counter()
+        options = ARMS[arm]
+        written = self._peer(cases, arm) if options is None else self._ours(cases, options)
+        seconds = round((perf_counter() - started) / len(cases), 2)
+        return [
+            Answer(model, arm, case.name, case.category, seconds=seconds, **_scored(case, *outcome))
+            for case, outcome in zip(cases, written, strict=True)
+        ]
+
+    def _ours(self, cases: Sequence[Case], options: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        choice = {key: value for key, value in options.items() if key == "tool_choice"}
+        others = {key: value for key, value in options.items() if key != "tool_choice"}
+        settings: Any = {
+            "temperature": 0.0,
+            "max_tokens": _MAX_TOKENS,
+            "parallel_tool_calls": True,
+            **others,
+        }
+        requests = [
+            BatchRequest(
+                case.messages,
+                tools=_checked(case) if "max_retries" in others else _offered(case),
+                **choice,
+                options=settings,
+            )
+            for case in cases
+        ]
+        written: list[tuple[Any, ...]] = []
+        for result in self._engine.generate_batch(requests, return_exceptions=True):
+            if isinstance(result, Exception):
+                if not isinstance(result, ProxyError):
+                    raise result
+                written.append(([], "", 0, str(result)))
+                continue
+            calls = [
+                {"name": each.name, "arguments": dict(each.arguments)} for each in result.tool_calls
+            ]
+            written.append((calls, result.text, result.usage.forward_passes, ""))
+        return written
+
+    def _peer(self, cases: Sequence[Case], arm: str) -> list[tuple[Any, ...]]:
+        """Return answers of mlx-lm's batch generator to the prompts of the chat template."""
+        # A known checkpoint has a tokenizer of this engine, which knows mlx-lm's.
+        tokenizer = getattr(self._loaded.tokenizer, "wrapper", self._loaded.tokenizer)
+        tools = list(map(_offered, cases))
+        prompts = [
+            list(
+                tokenizer.apply_chat_template(
+                    case.messages, tools=offered, add_generation_prompt=True
+                )
+            )
+            for case, offered in zip(cases, tools, strict=True)
+        ]
+        generator = BatchGenerator(
+            self._loaded.model, stop_tokens=[[end] for end in tokenizer.eos_token_ids]
+        )
+        processors = [_masks(tokenizer, offered, arm) for offered in tools]
+        ids = generator.insert(prompts, [_MAX_TOKENS] * len(cases), logits_processors=processors)
+        tokens: dict[int, list[int]] = {each: [] for each in ids}
+        while responses := generator.next_generated():
+            for response in responses:
+                if response.finish_reason != "stop":
+                    tokens[response.uid].append(response.token)
+        generator.close()
+        return [
+            (*_parsed(tokenizer.decode(tokens[each])), len(tokens[each]) + 1, "") for each in ids
+        ]
+
+    def close(self) -> None:
+        """Free all resources."""
+        self._engine.close()
+
+
+def _masks(tokenizer: TokenizerWrapper, tools: Sequence[Mapping[str, Any]], arm: str) -> list[Any]:
+    if not arm.startswith("llguidance"):
+        return []
+    # Needed by these arms only, from the extra "bench".
+    from bfcl_llguidance import CallMasks  # noqa: PLC0415
+
+    return [CallMasks(tokenizer, tools, is_forced=arm == "llguidance-required")]
+
+
+def _offered(case: Case) -> list[dict[str, Any]]:
+    return [tool_of(function) for function in case.functions]
+
+
+def _checked(case: Case) -> list[Tool]:
+    """Return the tools with a validator that knows the question."""
+    question = " ".join(message["content"] for message in case.messages)
+
+    def read(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        unknown = unknown_numbers(arguments, question)
+        if unknown:
+            raise ValueError(f"the question does not contain {', '.join(unknown)}")
+        return arguments
+
+    functions = (offered["function"] for offered in _offered(case))
+    return [Tool(**function, reader=read) for function in functions]
+
+
+def unknown_numbers(arguments: Any, question: str) -> list[str]:
+    """Return the numbers of two and more digits in arguments that a question does not contain."""
+    digits = re.sub(r"(?<=\d),(?=\d{3})", "", question)
+    written = re.findall(r"\d{2,}", json.dumps(arguments))
+    return [number for number in dict.fromkeys(written) if number not in digits]
+
+
+def _parsed(text: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the calls of a text in Hermes's format, and the text that is left."""
+    parsed = parse_tool_calls(text, "hermes")
+    calls = [{"name": each.name, "arguments": dict(each.arguments)} for each in parsed.calls]
+    return calls, parsed.text
+
+
+def _scored(
+    case: Case, calls: list[dict[str, Any]], text: str, passes: int, error: str
+) -> dict[str, Any]:
+    schemas = {each["name"]: _schema_of(each["parameters"]) for each in case.functions}
+    valid = not error and "<tool_call>" not in text
+    for call in calls:
+        schema = schemas.get(call["name"])
+        valid &= schema is not None and Draft202012Validator(schema).is_valid(call["arguments"])
+    # A call without a known function or with arguments of another form has no types to compare.
+    return {
+        "calls": calls,
+        "valid": valid,
+        "name": has_right_names(calls, case.answers),
+        "right": are_right_calls(calls, case.functions, case.answers),
+        "passes": passes,
+        "text": text,
+        "error": error,
+    }
+
+
+def rows(answers: Sequence[Answer]) -> list[list[str]]:
+    """Return a row for each category and arm, shares in % with 95% bootstrap intervals."""
+    table = [["category", "arm", "cases", "valid", "right name", "right", "calls", "s", "passes"]]
+    groups: dict[tuple[str, str], list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault((answer.category, answer.arm), []).append(answer)
+    order = [(category, arm) for category in CATEGORIES for arm in ARMS]
+    for category, arm in order:
+        group = groups.get((category, arm))
+        if not group:
+            continue
+        shares = [
+            _share([getattr(each, measure) for each in group])
+            for measure in ("valid", "name", "right")
+        ]
+        called = sum(bool(each.calls) for each in group)
+        seconds = sum(each.seconds for each in group) / len(group)
+        passes = sum(each.passes for each in group) / len(group)
+        numbers = [f"{called}", f"{seconds:.1f}", f"{passes:.0f}"]
+        table.append([category, arm, f"{len(group)}", *shares, *numbers])
+    return table
+
+
+def _share(values: Sequence[bool]) -> str:
+    share = interval([float(value) for value in values])
+    return f"{100 * share.value:.0f} ({100 * share.low:.0f} to {100 * share.high:.0f})"
+
+
+def _read_answers(file: Path) -> dict[tuple[str, str, str], Answer]:
+    answers = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        try:
+            answer = Answer(**json.loads(line))
+        except ValueError:
+            continue  # The incomplete last line of an interrupted run.
+        answers[answer.model, answer.arm, answer.case] = answer
+    return answers
+
+
+def _downloaded() -> Path:
+    folder = Path(tempfile.gettempdir(), "bfcl-eval")
+    if not list(folder.glob("*.whl")):
+        command = ["pip", "download", "--quiet", "--no-deps", "--dest", str(folder), _PACKAGE]
+        subprocess.run([sys.executable, "-m", *command], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns its exit status."""
+    options = _parser().parse_args(arguments)
+    model = options.model or EMBEDDED_MODEL
+    if not options.tables:
+        _measure(options, model)
+    answers = [each for each in _read_answers(options.out).values() if each.model == model]
+    if not answers:
+        print("there are no answers", file=sys.stderr)
+        return 1
+    print(aligned(rows(answers), 2))
+    return 0
+
+
+def _measure(options: argparse.Namespace, model: str) -> None:
+    wheel = options.wheel or _downloaded()
+    done = _read_answers(options.out)
+    runner = _Runner(options.model, options.batch)
+    cases = {category: read_cases(wheel, category) for category in options.categories}
+    for start in range(options.first, options.first + options.cases, options.batch):
+        for category in options.categories:
+            for arm in options.arms:
+                end = min(start + options.batch, options.first + options.cases)
+                left = [
+                    case
+                    for case in cases[category][start:end]
+                    if (model, arm, case.name) not in done
+                ]
+                if not left:
+                    continue
+                lines = [
+                    json.dumps(asdict(each)) + "\n" for each in runner.answers(arm, left, model)
+                ]
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write("".join(lines))
+                print(f"{category} from {start}: {arm}", file=sys.stderr, flush=True)
+    runner.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bfcl.py", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("bfcl.jsonl"), metavar="FILE.jsonl")
+    parser.add_argument("--tables", action="store_true", help="print the table, and run nothing")
+    parser.add_argument("--wheel", type=Path, help=f"the archive of {_PACKAGE} (downloaded)")
+    parser.add_argument(
+        "--categories", nargs="+", choices=CATEGORIES, default=list(CATEGORIES), metavar="NAME"
+    )
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), metavar="NAME")
+    parser.add_argument("--cases", type=positive, default=100, help="of a category (%(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="first case (%(default)s)")
+    parser.add_argument("--batch", type=positive, default=8, help="cases at once (%(default)s)")
+    parser.add_argument("--model", help="a model directory (the embedded model)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
