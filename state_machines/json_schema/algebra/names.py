@@ -113,9 +113,9 @@ class NameCell:
 
 def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
     """Partition the unlisted names of a shape by the term of their values."""
-    every = everything(ANY_CODE_POINT)
-    if any(rule.term is FALSE and rule.names is every for rule in shape.name_rules):
+    if shape.has_listed_names:
         return ()
+    every = everything(ANY_CODE_POINT)
     cells: list[tuple[Node, Term]] = [(every, TRUE)]
     for rule in shape.name_rules:
         if rule.names is every:  # Fast path: additionalProperties without patternProperties.
