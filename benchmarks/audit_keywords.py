@@ -8,11 +8,11 @@ from typing import Any
 
 import referencing.exceptions
 import referencing.jsonschema
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
 
-__all__ = ["is_valid", "keywords_of", "violated_keywords", "without_keyword"]
+__all__ = ["is_valid", "keywords_of", "validator_of", "violated_keywords", "without_keyword"]
 
 _NO_CONSTRAINTS = frozenset(
     {
@@ -46,7 +46,7 @@ def without_keyword(schema: Any, keyword: str) -> Any:
 def is_valid(schema: Any, instance: Any) -> bool:
     """Whether jsonschema finds no error, with formats asserted, and all references resolve."""
     try:
-        return bool(_validator(schema).is_valid(instance))
+        return bool(validator_of(schema).is_valid(instance))
     except referencing.exceptions.Unresolvable:
         return False
 
@@ -56,13 +56,14 @@ def violated_keywords(schema: Any, instance: Any) -> set[str]:
 
     A schema that is ``False`` has none.
     """
-    errors = _validator(schema).iter_errors(instance)
-    return {error.validator or "false" for error in errors}
+    errors = validator_of(schema).iter_errors(instance)
+    return {str(error.validator) if error.validator else "false" for error in errors}
 
 
-def _validator(schema: Any) -> Validator:
+def validator_of(schema: Any, formats: FormatChecker | None = None) -> Validator:
+    """Return jsonschema's validator of the schema's draft, which asserts the draft's formats."""
     kind = validator_for(schema, default=Draft202012Validator)
-    return kind(schema, format_checker=kind.FORMAT_CHECKER)
+    return kind(schema, format_checker=formats or kind.FORMAT_CHECKER)
 
 
 def _subschemas(schema: Any) -> Iterator[dict[str, Any]]:

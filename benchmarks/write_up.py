@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from audit import audit_rows
+from audit_judges import judge_rows
 from distributed import distributed_rows
 from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
 from grammar_figures import engine_rows, ratio_rows, refusals
@@ -38,6 +39,7 @@ __all__ = [
     "grammars_table",
     "growth_table",
     "hostile_load_table",
+    "judges_table",
     "logits_processors_table",
     "maskbench_tables",
     "memory_table",
@@ -87,12 +89,17 @@ def maskbench_tables(report: dict[str, Any]) -> str:
 def audit_table(report: dict[str, Any]) -> str:
     """Return the errors of each engine by keyword."""
     data = report["environment"]
-    return "\n\n".join(
-        [
-            f"{data['schemas']:,} schemas of {data['data']}, seed {data['seed']}, {data['date']}.",
-            markdown(audit_rows(report), texts=1),
-        ]
+    sentence = (
+        f"{data['schemas']:,} schemas of {data['data']}, seed {data['seed']}, {data['date']}."
     )
+    return "\n\n".join([sentence, markdown(audit_rows(report), texts=1)])
+
+
+def judges_table(report: dict[str, Any]) -> str:
+    """Return the instances on which validators differ, or whose label both contradict."""
+    data = report["environment"]
+    sentence = f"{report['instances']:,} instances of {data['data']}, {data['date']}."
+    return "\n\n".join([sentence, markdown(judge_rows(report), texts=1)])
 
 
 def reported_table(report: dict[str, Any]) -> str:
@@ -376,7 +383,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "grammars": grammars_table,
     "tools": tools_table,
     "audit": audit_table,
-    "audit_sample": audit_table,
+    "audit_outlines_cases": audit_table,
+    "audit_judges": judges_table,
     "reported": reported_table,
 }
 """How the table of each file of figures is made."""

@@ -31,8 +31,8 @@ from pydantic.errors import (
 from pydantic.fields import FieldInfo
 
 from state_machines.errors import SchemaError
+from state_machines.type_readers import uses_msgspec
 from state_machines.type_readers.pydantic_reader import pydantic_schema
-from state_machines.type_readers.recognition import uses_msgspec
 from state_machines.type_readers.type_schema import Gap, TypeSchema
 
 from .checks import read_json, short_repr

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Self, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from state_machines.budgets import derivative_budget, step_budget
 from state_machines.completion.completion import Completion, LimitedCompletion
-from state_machines.errors import GrammarBudgetError, TokenRejectedError
+from state_machines.errors import GrammarBudgetError, TokenRejectedError, UnknownTokenError
 from state_machines.grammar.deep import forced_step, word_derivative
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.rule_options import temperature_of
@@ -17,7 +21,7 @@ from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.mask_store import MaskCost, MaskStore
 from state_machines.notebook_view import error_html
-from state_machines.token_references import check_token_sets
+from state_machines.syntax_tree import NamedTokens
 from state_machines.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -286,3 +290,71 @@ class Matcher:
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
+
+
+_MAX_KNOWN = 10_000
+
+_KNOWN: WeakKeyDictionary[Vocabulary, set[NamedTokens]] = WeakKeyDictionary()
+"""The sets that have been checked."""
+
+
+def check_token_sets(token_sets: Collection[NamedTokens], vocabulary: Vocabulary) -> None:
+    """Check that a vocabulary has all tokens that a grammar names.
+
+    A range may hold numbers without a token, as long as there is one token in it.
+
+    Raises:
+        UnknownTokenError: A name is no token; a number or a range has none; an end token is named,
+            which ends a text instead of being a part of it; or a negated set is empty.
+    """
+    known = _KNOWN.setdefault(vocabulary, set())
+    for tokens in token_sets:
+        if tokens not in known:
+            _check(tokens, vocabulary)
+            if len(known) < _MAX_KNOWN:
+                known.add(tokens)
+
+
+def _check(tokens: NamedTokens, vocabulary: Vocabulary) -> None:
+    ends, forms = vocabulary.end_token_ids, vocabulary.token_bytes
+    line, column = tokens.position
+    error = partial(UnknownTokenError, line=line, column=column)
+
+    def check_ends(ids: list[int], shown: str) -> None:
+        if not tokens.is_negated and ends.issuperset(ids):
+            raise error(
+                f"{shown} is an end token, which ends the whole text",
+                token=shown,
+                hint="Leave it out: an end token is allowed wherever the text is complete",
+            )
+        named.update(ids)
+
+    named: set[int] = set()
+    for name in tokens.names:
+        own = vocabulary.special_tokens.get(name)
+        text = name.encode()
+        ids = [i for i, form in enumerate(forms) if form == text] if own is None else [own]
+        if not ids:
+            nearest = get_close_matches(name, list(vocabulary.special_tokens), n=3, cutoff=0.5)
+            instead = f'Write "{name}" in quotes for the text, in any tokens'
+            raise error(
+                f"{name} is no token of the vocabulary",
+                token=name,
+                nearest=tuple(nearest),
+                hint=f"Similar are {', '.join(nearest)}" if nearest else instead,
+            )
+        check_ends(ids, name)
+    for first, last in tokens.ranges:
+        shown = f"<[{first}]>" if first == last else f"<[{first}-{last}]>"
+        ids = [i for i in range(first, min(last + 1, len(forms))) if forms[i] is not None]
+        if not ids and not tokens.is_negated:
+            raise error(
+                f"the vocabulary has no token {shown}",
+                token=shown,
+                hint=f"Its numbers are 0 to {vocabulary.size - 1}, some of which have no text",
+            )
+        check_ends(ids, shown)
+    if tokens.is_negated and not any(
+        form is not None and i not in ends and i not in named for i, form in enumerate(forms)
+    ):
+        raise error("no token of the vocabulary is left", token="!")

@@ -2,7 +2,8 @@
 
 mlx-lm imports transformers, which takes longer than reading a small model. So what it has found
 out about a checkpoint is stored in the cache directory: the module of the model, and the facts of
-the tokenizer, with its backend where that differs from ``tokenizer.json``.
+the tokenizer, with its backend where that differs from ``tokenizer.json``. An entry belongs to the
+content of the files, the options of loading, and the versions of the libraries.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from tokenizers import Tokenizer
 from state_machines.compiled_library import cache_directory
 
 from ..runtime.cache_directory import build_once
-from .cached_tokenizer import CachedTokenizer, is_equal, tokenizer_facts
 from .kinds import ModelParts
 from .load_options import LoadOptions
+from .tokenizer import CachedTokenizer, is_equal, tokenizer_facts
 
 if TYPE_CHECKING:
     from mlx_lm.tokenizer_utils import TokenizerWrapper

@@ -3,6 +3,10 @@
 mlx-vlm's language models return an object with logits, make caches of mlx-vlm's own classes, and
 some keep the positions of the last prompt on the model. Here they return logits, make mlx-lm's
 caches, and get the positions with every call, so that sequences can take turns.
+
+Most of mlx-vlm's cache classes have the same interface as mlx-lm's. The classes of recurrent layers
+have two more methods, and the state of others has no room for later tokens. During a call, a view
+provides both.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The package of an extra is imported when it is first needed. The package of every backend contains
 ``mlx/lib/libmlx.so``. If two are installed, the later installation provides the file, and
 uninstalling either package removes it.
+
+``mlx_lm/__init__`` imports transformers, which takes longer than loading a small model. The modules
+of models and caches need neither, so its code runs when a name in it is first used.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ from ..errors import (
     PromptTooLongError,
     UnsupportedArchitectureError,
 )
-from .schemas.request_model import ALL_NAMES
+from .schemas import ALL_NAMES
 
 # Facts of pydantic: a value of a union type has one for each alternative.
 _MAX_FACTS = 8

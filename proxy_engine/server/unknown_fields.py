@@ -18,7 +18,7 @@ from fastapi import Request
 from ..checks import suggestion
 from ..options.generation import FORMER_OPTIONS
 from .errors import ApiError
-from .schemas.request_model import RequestModel
+from .schemas import RequestModel
 
 Policy: TypeAlias = Literal["ignore", "reject"]
 

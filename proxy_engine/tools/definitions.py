@@ -19,8 +19,8 @@ import docstring_parser
 import pydantic
 from pydantic.fields import FieldInfo
 
+from state_machines.type_readers import uses_msgspec
 from state_machines.type_readers.pydantic_reader import OptionalDefaults, pydantic_schema
-from state_machines.type_readers.recognition import uses_msgspec
 
 from ..checks import problems_in, read_json, short_repr
 from ..errors import InvalidToolError, MissingExtraError

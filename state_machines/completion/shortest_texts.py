@@ -26,11 +26,10 @@ from state_machines.completion.texts import (
     Segmenter,
     joined,
 )
-from state_machines.grammar.atoms import Literal
 from state_machines.grammar.encoding import EncodedText
 from state_machines.grammar.lazy import Deferred, Lazy, WordTransitions
 from state_machines.grammar.node import EMPTY, Node
-from state_machines.grammar.nodes import Concatenation, Repetition, Union
+from state_machines.grammar.nodes import Concatenation, Literal, Repetition, Union
 from state_machines.grammar.remembered import Remembered
 from state_machines.grammar.rule_options import TokenLimited
 from state_machines.grammar.tokens import TokenNode

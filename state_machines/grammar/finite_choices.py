@@ -21,12 +21,20 @@ from dataclasses import dataclass
 from state_machines.budgets import derivative_budget, spend
 from state_machines.caches import WeakKeyLruCache
 from state_machines.errors import GrammarBudgetError
-from state_machines.grammar.atoms import Branch, Literal, SymbolNode
 from state_machines.grammar.configurations import Stack, joined
 from state_machines.grammar.encoding import NUMBER, EncodedText
 from state_machines.grammar.lazy import Lazy
 from state_machines.grammar.node import EMPTY, EPSILON, Node
-from state_machines.grammar.nodes import Concatenation, Repetition, Union, concatenation, literal
+from state_machines.grammar.nodes import (
+    Branch,
+    Concatenation,
+    Literal,
+    Repetition,
+    SymbolNode,
+    Union,
+    concatenation,
+    literal,
+)
 from state_machines.grammar.nodes import union as union_of
 from state_machines.grammar.symbols import bytes_in, code_points
 from state_machines.grammar.word_lists import ListedText, ListedTexts

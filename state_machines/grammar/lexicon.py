@@ -26,7 +26,6 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from state_machines.budgets import spend
-from state_machines.grammar.atoms import Literal
 from state_machines.grammar.encoding import RAW, EncodedText
 from state_machines.grammar.lexer import (
     NEAR_STATES,
@@ -36,6 +35,7 @@ from state_machines.grammar.lexer import (
     terminals_in,
 )
 from state_machines.grammar.node import Node
+from state_machines.grammar.nodes import Literal
 from state_machines.grammar.shortest import shortest_text, shortest_word
 from state_machines.grammar.symbols import bytes_in
 

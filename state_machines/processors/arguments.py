@@ -13,7 +13,7 @@ from state_machines.caches import LruCache
 from state_machines.errors import InvalidArgumentError
 from state_machines.json_schema import JsonSchemaStateMachine
 from state_machines.machine import StateMachine
-from state_machines.type_readers.recognition import uses_msgspec
+from state_machines.type_readers import uses_msgspec
 from state_machines.vocabulary import Vocabulary
 
 EndTokens: TypeAlias = int | Iterable[int] | None

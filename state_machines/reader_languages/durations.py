@@ -32,8 +32,7 @@ from state_machines.grammar.node import EMPTY, EPSILON, Node
 from state_machines.grammar.nodes import concatenation, optional, symbols, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.text_languages import word_language
-from state_machines.reader_languages.arguments import Number, exact
-from state_machines.reader_languages.digits import MINUS, integers, magnitudes
+from state_machines.reader_languages.digits import MINUS, Number, exact, integers, magnitudes
 from state_machines.reader_languages.temporal import Reader
 from state_machines.regex import compile_pattern
 

@@ -31,8 +31,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import branch, concatenation, union
 from state_machines.grammar.symbols import code_points
 from state_machines.grammar.text_languages import word_language
-from state_machines.reader_languages.arguments import Number, exact, tighter
-from state_machines.reader_languages.digits import MAX_DIGITS, MINUS, signed
+from state_machines.reader_languages.digits import MAX_DIGITS, MINUS, Number, exact, signed, tighter
 from state_machines.reader_languages.numbers.decimal_grid import decimal_places as places_of
 from state_machines.regex import compile_pattern
 

@@ -24,10 +24,10 @@ from state_machines.tool_calls.template_anchors import Anchor, refuse, restricte
 from state_machines.tool_calls.template_calls import (
     CALLS,
     EXAMPLE_CALLS,
+    STRUCTURE,
     CallsField,
     common_start,
 )
-from state_machines.tool_calls.template_contents import STRUCTURE
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
 
 REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")

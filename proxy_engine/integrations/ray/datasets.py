@@ -1,4 +1,4 @@
-"""Extraction from datasets of Ray, with one engine in each actor.
+"""Extraction on a cluster of Ray, from datasets and from files, with one engine in each actor.
 
 ::
 

@@ -1,6 +1,6 @@
 """Extraction from files to files on Ray. An actor extracts each part of the input in one run.
 
-Free of Ray; :mod:`.run` makes actors of the class.
+Free of Ray; :mod:`.datasets` makes actors of the class.
 """
 
 from __future__ import annotations

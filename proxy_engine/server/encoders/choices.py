@@ -23,7 +23,7 @@ from ...results.generation import GenerationResult
 from ...results.parts import TokenLogprobs
 from ..errors import ApiError
 from ..streaming import DONE, frame
-from .encoder import (
+from . import (
     AnswerEncoder,
     EncoderOptions,
     Fields,

@@ -13,7 +13,7 @@ from ...results.events import PromptProgress, StreamEvent, TokenGenerated, ToolC
 from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
-from .encoder import BlocksEncoder, EncoderOptions, Fields, draft_counts, new_id
+from . import BlocksEncoder, EncoderOptions, Fields, draft_counts, new_id
 
 # By type of a block: the type of its deltas, and their member with the text.
 _DELTAS = {

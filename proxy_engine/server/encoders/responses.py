@@ -11,7 +11,7 @@ from ...results.events import PromptProgress, ToolCallStarted
 from ...results.generation import GenerationResult
 from ..errors import ApiError
 from ..streaming import frame
-from .encoder import BlocksEncoder, EncoderOptions, Fields, draft_counts, new_id, prompt_details
+from . import BlocksEncoder, EncoderOptions, Fields, draft_counts, new_id, prompt_details
 
 ID_PREFIXES = {
     "message": "msg_",

@@ -18,7 +18,7 @@ from ..encoders.choices import ChatEncoder, CompletionEncoder
 from ..errors import ApiError, conflict
 from ..message_content import readable_message
 from ..running import Services, ServicesOfRequest
-from ..schemas.request_model import MAX_MESSAGES, RequestModel
+from ..schemas import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import (
     ANSWER_OPTIONS,
     CONVERSATION_OPTIONS,

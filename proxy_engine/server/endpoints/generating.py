@@ -19,7 +19,7 @@ from state_machines.errors import ProxyError
 
 from ...results.events import Finished
 from ..admission import Lease
-from ..encoders.encoder import Encoder
+from ..encoders import Encoder
 from ..errors import (
     INTERNAL_ERROR,
     ApiError,
@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ..message_content import without_media
 from ..running import Event, Running, ServedRequest, Services, begin
-from ..schemas.request_model import RequestModel
+from ..schemas import RequestModel
 from ..streaming import ServerSentEvents, unless_disconnected
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from ..admission import Lease
 from ..encoders.messages import MessagesEncoder
 from ..errors import AnthropicErrorResponse, ApiError, translated_errors
 from ..running import Services, ServicesOfRequest
-from ..schemas.request_model import MAX_MESSAGES, RequestModel
+from ..schemas import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
 from ..streaming import json_reply, unless_disconnected
 from ..tool_definitions import is_hosted, unread_members

@@ -17,11 +17,11 @@ from ...options.generation import ReasoningOptions
 from ...options.overrides import OptionOverrides
 from ...results.events import ReasoningDelta, StreamEvent, TextDelta, ToolCallFinished
 from ..admission import Lease
-from ..encoders.encoder import AnswerEncoder, EncoderOptions, Fields, draft_counts
+from ..encoders import AnswerEncoder, EncoderOptions, Fields, draft_counts
 from ..errors import ApiError, OllamaErrorResponse
 from ..message_content import readable_message
 from ..running import Services, ServicesOfRequest
-from ..schemas.request_model import ALL_NAMES, MAX_MESSAGES, RequestModel
+from ..schemas import ALL_NAMES, MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, TextFields
 from ..streaming import json_reply, one_line, unless_disconnected
 from ..tool_definitions import hosted_fields

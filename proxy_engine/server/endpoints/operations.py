@@ -10,7 +10,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from ...models.files import Modality
-from ..encoders.encoder import Fields
+from ..encoders import Fields
 from ..errors import ApiError, ErrorResponse
 from ..models import KnownModel
 from ..running import Services, ServicesOfRequest

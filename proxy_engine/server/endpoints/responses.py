@@ -14,7 +14,7 @@ from ...options.fields import with_options
 from ...options.overrides import OptionOverrides
 from ...tools.choice import requires_call
 from ..admission import Lease
-from ..encoders.encoder import Fields, new_id, seconds_now
+from ..encoders import Fields, new_id, seconds_now
 from ..encoders.responses import ResponsesEncoder
 from ..errors import ApiError
 from ..response_items import (
@@ -27,7 +27,7 @@ from ..response_items import (
     messages_of_items,
 )
 from ..running import Services, ServicesOfRequest
-from ..schemas.request_model import MAX_MESSAGES, RequestModel
+from ..schemas import MAX_MESSAGES, RequestModel
 from ..schemas.sampling import CONVERSATION_OPTIONS, Effort, SamplingFields, StreamOptions
 from ..tool_definitions import hosted_fields
 from ..tool_lists import ToolList

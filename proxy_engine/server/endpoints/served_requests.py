@@ -16,7 +16,7 @@ from ...results.streams import AsyncEventStream
 from ...runtime.extras import is_installed
 from ...tools.tool import Tool
 from ..admission import Lease
-from ..encoders.encoder import EncoderOptions, Fields
+from ..encoders import EncoderOptions, Fields
 from ..errors import ApiError, PartName, conflict
 from ..generation_settings import merged_options
 from ..message_content import check_urls, prompt_characters

@@ -30,7 +30,7 @@ from ...results.streams import AsyncStream
 from ...transcription import TranscriptionOverrides
 from ...transcription.results import Transcript, TranscriptSegment, TranscriptStream
 from ..admission import Lease
-from ..encoders.encoder import Encoder, Fields
+from ..encoders import Encoder, Fields
 from ..errors import ApiError, translated_errors
 from ..models import KnownModel, ModelChoice
 from ..running import AnswerEvents, Event, ServedRequest, Services, ServicesOfRequest

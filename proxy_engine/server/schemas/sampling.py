@@ -18,7 +18,7 @@ from ...options.values import MAX_COUNT
 from ...text_formats import Choice, Regex, grammar_format
 from ..errors import ApiError, conflict
 from ..models import ModelChoice
-from .request_model import RequestModel, as_number
+from . import RequestModel, as_number
 
 # OpenAI allows four. Each is searched for at every token.
 StopText = Annotated[str, Field(max_length=1000)]

@@ -39,8 +39,7 @@ from state_machines.json_schema.grammar.value_syntax import JSON_SYNTAXES, Value
 from state_machines.json_schema.reader.context import Context
 from state_machines.limits import LIMITS
 from state_machines.reader_languages.numbers.number_sets import NumberSet
-from state_machines.reader_languages.numbers.number_text import number_language
-from state_machines.reader_languages.numbers.same_double import every_spelling
+from state_machines.reader_languages.numbers.number_text import every_spelling, number_language
 
 _LISTED_VALUES = 64
 """Items of an array with ``uniqueItems`` up to which different values are listed."""

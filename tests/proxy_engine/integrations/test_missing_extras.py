@@ -20,7 +20,6 @@ from proxy_engine import MissingExtraError
         ("pydantic_ai", "pydantic_ai.models.openai", "pydantic-ai"),
         ("dspy", "dspy", "dspy"),
         ("ray.datasets", "ray", "ray"),
-        ("ray.run", "ray", "ray"),
     ],
 )
 def test_import_without_the_framework_names_the_extra(

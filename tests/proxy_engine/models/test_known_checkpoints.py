@@ -21,9 +21,9 @@ from mlx_lm import tokenizer_utils
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 
 from proxy_engine.conversation.chat_template import chat_template
-from proxy_engine.models.cached_tokenizer import CachedTokenizer
 from proxy_engine.models.load_options import LoadOptions
 from proxy_engine.models.text_loading import entry_directory, find, load_parts, remember
+from proxy_engine.models.tokenizer import CachedTokenizer
 from state_machines import Vocabulary
 
 FILES = tokenizer_files()

@@ -25,7 +25,7 @@ from proxy_engine.server.app import create_app
 from proxy_engine.server.errors import api_error
 from proxy_engine.server.metrics import Metrics
 from proxy_engine.server.middleware import HostMiddleware, is_key
-from proxy_engine.server.schemas.request_model import MAX_MESSAGES
+from proxy_engine.server.schemas import MAX_MESSAGES
 
 HELLO = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}
 CHAT = "/v1/chat/completions"

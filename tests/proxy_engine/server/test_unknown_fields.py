@@ -13,7 +13,7 @@ from live_server import Live, serving_engine
 from proxy_engine import InferenceEngine
 from proxy_engine.options.generation import FORMER_OPTIONS
 from proxy_engine.server.endpoints.choices import ChatRequest
-from proxy_engine.server.schemas.request_model import as_number
+from proxy_engine.server.schemas import as_number
 from proxy_engine.server.unknown_fields import HEADER
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]

@@ -15,9 +15,14 @@ from schema_strategies import examples
 
 from state_machines.errors import GrammarBudgetError
 from state_machines.grammar import boolean
-from state_machines.grammar.boolean import complement, difference, everything, intersection
+from state_machines.grammar.boolean import (
+    SymbolProofs,
+    complement,
+    difference,
+    everything,
+    intersection,
+)
 from state_machines.grammar.lazy import reference
-from state_machines.grammar.needed_symbols import SymbolProofs
 from state_machines.grammar.node import EMPTY, EPSILON, Node, leading_bytes
 from state_machines.grammar.nodes import (
     branch,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, NamedTuple, NewType, TypeVar
 import pytest
 from typing_extensions import TypeAliasType, TypedDict
 
-from state_machines.type_readers.recognition import uses_msgspec
+from state_machines.type_readers import uses_msgspec
 
 attrs = pytest.importorskip("attrs")
 msgspec = pytest.importorskip("msgspec")
