@@ -74,9 +74,6 @@ class Completion(PerVocabulary):
         self._searched: WeakKeyLruCache[Node, tuple[int, Plan | None, bool]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
-        self._most_needed: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
-            LIMITS.completion_tokens
-        )
 
     def plan(self, state: Node, *, steps: int = LIMITS.plan_steps) -> Plan:
         """Return a plan that completes a text from a state; its tokens are not listed yet.
@@ -202,28 +199,17 @@ class Completion(PerVocabulary):
             steps: Work budget. Tokens that are not decided within it are left out.
 
         Returns:
-            A mask of the same shape, ``allowed`` itself if it is read-only and stays as it is. End
-            tokens stay as they are.
+            A mask of the same shape; ``allowed`` itself if it is read-only, and known to stay as it
+            is. End tokens stay as they are.
         """
         # A mask that cannot be changed is that of the state.
-        is_whole = not allowed.flags.writeable
-        most = self._most_needed.peek(state) if is_whole else None
-        if most is not None and most[0] >= steps and most[1] <= max_tokens:
+        if not allowed.flags.writeable and self._next.keeps_all(state, max_tokens, steps):
             return allowed
-        budget = step_budget(steps)
-        with budget:
-            needed = self._next.needed_after(
-                state, allowed, lambda node: self.length(self.counted(node), steps=steps), steps
-            )
+        needed = self._next.needed_after(
+            state, allowed, lambda node: self.length(self.counted(node), steps=steps), steps
+        )
         result = allowed & (needed <= max_tokens)
         result[self._ends] = allowed[self._ends]
-        if is_whole and (most is None or most[0] < steps):
-            others = allowed.copy()
-            others[self._ends] = False
-            most = budget.granted, int(needed[others].max(initial=0))
-            self._most_needed.put(state, most)
-            if most[1] <= max_tokens:
-                return allowed
         return result
 
     def _estimate(self, state: Node) -> int:

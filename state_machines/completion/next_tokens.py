@@ -81,7 +81,11 @@ class NextTokens:
         self._spelled = SpelledTokens.of(vocabulary)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
         self._walks: WeakKeyLruCache[Node, Walk] = WeakKeyLruCache(_WALKS)
+        # With the steps that they hold for, since more steps may find fewer tokens.
         self._needed: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
+        self._most_needed: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
+            LIMITS.completion_tokens
+        )
 
     def walked(self, state: Node, max_states: int) -> Walk:
         """Return states, and for each token the index of the state after it, by its bytes.
@@ -146,6 +150,7 @@ class NextTokens:
         open_tokens = allowed.copy()
         if state.nullable:
             open_tokens[self._ends] = False
+        others = np.flatnonzero(open_tokens) if is_whole else self._ends
         lengths: dict[Node, int] = {EMPTY: UNKNOWN}
 
         def known_length(node: Node) -> int:
@@ -171,7 +176,13 @@ class NextTokens:
         if is_whole:
             needed.flags.writeable = False
             self._needed.put(state, (budget.granted, needed))
+            self._most_needed.put(state, (budget.granted, int(needed[others].max(initial=0))))
         return needed
+
+    def keeps_all(self, state: Node, max_tokens: int, steps: int) -> bool:
+        """Whether ``max_tokens`` are known to be enough after every token but the end tokens."""
+        most = self._most_needed.peek(state)
+        return most is not None and most[0] >= steps and most[1] <= max_tokens
 
     def _by_groups(self, state: Node, length: Value, open_tokens: Mask, needed: Ids) -> int:
         """Enter the lengths of tokens that lead to few states; the others stay open.
