@@ -89,14 +89,24 @@ def counts_by_engine(text: str) -> dict[str, int]:
 
 
 def environment() -> dict[str, Any]:
-    """Return what times depend on besides the code."""
+    """Return what times depend on, and the commit of a checkout."""
+    commit = _commit()
     return {
+        **({"commit": commit} if commit else {}),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cpus": os.cpu_count(),
         "date": datetime.now(UTC).date().isoformat(),
     }
+
+
+def _commit() -> str | None:
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=8", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _processor() -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 __all__ = ["PERCENTILES", "Growth", "distribution", "fit_growth", "quantile_curve"]
 
-PERCENTILES = {"p25": 25, "p50": 50, "p75": 75, "p90": 90, "p99": 99, "p99.9": 99.9}
+PERCENTILES = {"p25": 25, "p50": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99, "p99.9": 99.9}
 
 # Every hundredth, and finer towards the end: what users notice is the slowest.
 _FRACTIONS = sorted(

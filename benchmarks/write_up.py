@@ -14,6 +14,7 @@ from audit import audit_rows
 from audit_judges import judge_rows
 from distributed import distributed_rows
 from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
+from figures import PERCENTILES
 from grammar_figures import engine_rows, ratio_rows, refusals
 from growth import findings, growth_rows, set_up_rows
 from hostile_load_figures import Figures, rows
@@ -42,6 +43,7 @@ __all__ = [
     "judges_table",
     "logits_processors_table",
     "maskbench_tables",
+    "maskbench_whole_tables",
     "memory_table",
     "overlap_table",
     "reported_table",
@@ -86,11 +88,53 @@ def maskbench_tables(report: dict[str, Any]) -> str:
     return "\n\n".join(blocks)
 
 
+def maskbench_whole_tables(report: dict[str, Any]) -> str:
+    """Return a table for each tokenizer in the form of MaskBench's own; times in microseconds."""
+    data = report["environment"]
+    blocks = [_machine(report)]
+    for part in report["tokenizers"]:
+        engines = part["engines"]
+        schemas = f"{engines[0]['of']:,} schemas of {data['data']}"
+        blocks += [
+            f"**{part['tokenizer']}**, {schemas}; times in µs:",
+            markdown(_published_rows(engines), texts=1),
+            *notes(engines),
+        ]
+    return "\n\n".join(blocks)
+
+
+def _published_rows(engines: Sequence[dict[str, Any]]) -> list[list[str]]:
+    rows = [["metric", *(f"{engine['engine']} {engine['version']}" for engine in engines)]]
+    passes = [engine["passes"][0] for engine in engines]
+    for title, kind in (("TBM", "between_masks"), ("TTFM", "time_to_first_mask")):
+        for name, statistic in _STATISTICS.items():
+            times = [one_pass["microseconds"][kind] for one_pass in passes]
+            cells = ["–" if time is None else f"{time[statistic]:,.0f}" for time in times]
+            rows.append([f"{title} {name}", *cells])
+    for title, count in _PUBLISHED.items():
+        rows.append([title, *(f"{one_pass[count]:,}" for one_pass in passes)])
+    return rows
+
+
+_STATISTICS = {"avg": "mean", **{name: name for name in PERCENTILES}, "p100": "max"}
+_PUBLISHED = {
+    "tokens": "tokens",
+    "schemas": "schemas",
+    "passing": "right",
+    "compile error": "refused",
+    "crash": "crashed",
+    "timeout": "timed_out",
+    "validation error": "valid_rejected",
+    "invalidation error": "invalid_accepted",
+}
+"""The rows of counts of MaskBench's table, by the name of the figure."""
+
+
 def audit_table(report: dict[str, Any]) -> str:
     """Return the errors of each engine by keyword."""
     data = report["environment"]
     sentence = (
-        f"{data['schemas']:,} schemas of {data['data']}, seed {data['seed']}, {data['date']}."
+        f"{data['schemas']:,} schemas of {data['data']}, seed {data['seed']}, {_when(report)}."
     )
     return "\n\n".join([sentence, markdown(audit_rows(report), texts=1)])
 
@@ -98,7 +142,7 @@ def audit_table(report: dict[str, Any]) -> str:
 def judges_table(report: dict[str, Any]) -> str:
     """Return the instances on which validators differ, or whose label both contradict."""
     data = report["environment"]
-    sentence = f"{report['instances']:,} instances of {data['data']}, {data['date']}."
+    sentence = f"{report['instances']:,} instances of {data['data']}, {_when(report)}."
     return "\n\n".join([sentence, markdown(judge_rows(report), texts=1)])
 
 
@@ -362,8 +406,15 @@ def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
         f"{machine['processor']}, {machine['cpus']} CPUs, {machine['platform']}, "
-        f"Python {machine['python']}, {machine['date']}."
+        f"Python {machine['python']}, {_when(report)}."
     )
+
+
+def _when(report: dict[str, Any]) -> str:
+    """Return the date, and the commit if the figures have it."""
+    machine = report["environment"]
+    commit = machine.get("commit")
+    return f"{machine['date']}, commit {commit}" if commit else str(machine["date"])
 
 
 def _mebibytes(size: int) -> str:
@@ -372,6 +423,7 @@ def _mebibytes(size: int) -> str:
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "maskbench": maskbench_tables,
+    "maskbench_whole": maskbench_whole_tables,
     "memory": memory_table,
     "growth": growth_table,
     "end_to_end": end_to_end_tables,

@@ -13,7 +13,6 @@ import ipaddress
 import json
 import secrets
 import socket
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 import mlx.core as mx
 
 from ..errors import DistributedError, InvalidOptionError
-from .channel import Peer, close_all
+from .channel import Peer, close_all, set_timeout
 
 Backend: TypeAlias = Literal["ring", "jaccl", "nccl", "mpi"]
 
@@ -315,12 +314,3 @@ def opened(connected: socket.socket) -> Peer:
     connection: Peer = Connection(connected.detach())
     set_timeout(connection, _SECONDS)
     return connection
-
-
-def set_timeout(connection: Peer, seconds: float) -> None:
-    """Limit the time of each read, which then raises ``BlockingIOError``; 0 for no limit."""
-    whole = int(seconds)
-    limit = struct.pack("@ll", whole, int((seconds - whole) * 1e6))
-    with socket.socket(fileno=connection.fileno()) as shared:
-        shared.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        shared.detach()

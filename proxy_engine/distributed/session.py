@@ -27,8 +27,14 @@ import mlx.core as mx
 from state_machines.errors import ProxyError
 
 from ..errors import DistributedError
-from .channel import Failure, FollowerChannel, LeaderChannel, is_lost_connection
-from .liveness import SILENCE_SECONDS, Liveness
+from .channel import (
+    SILENCE_SECONDS,
+    Failure,
+    FollowerChannel,
+    LeaderChannel,
+    Liveness,
+    is_lost_connection,
+)
 from .rendezvous import connect_ranks, detect_launch, installed_versions
 
 _FAILED = 1

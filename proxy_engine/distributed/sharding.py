@@ -20,7 +20,6 @@ from ..models.files import TEXT_FILES
 from ..models.kinds import ModelParts
 from ..models.load_options import LoadOptions
 from ..models.loading import LoadedModel, load_model
-from ..runtime.process_runtime import OnProgress
 from .sharding_plan import (
     Parallelism,
     RankGroup,
@@ -41,10 +40,7 @@ _METADATA = [name for name in mlx_lm.utils.DEFAULT_ALLOW_PATTERNS if name not in
 
 
 def load_sharded(
-    model: str | os.PathLike[str] | None,
-    options: LoadOptions,
-    group: RankGroup,
-    on_progress: OnProgress | None = None,
+    model: str | os.PathLike[str] | None, options: LoadOptions, group: RankGroup
 ) -> LoadedModel:
     """Load this rank's share of a model.
 
@@ -56,7 +52,6 @@ def load_sharded(
         model: Directory or Hugging Face repo id; ``None``: the embedded model.
         options: How to load it.
         group: The process group.
-        on_progress: Called with a line for each step of a download or conversion.
 
     Raises:
         UnsupportedArchitectureError: The model cannot be divided among the ranks.
@@ -64,8 +59,8 @@ def load_sharded(
         ModelError: As ``load_model``.
     """
     if group.size() == 1:
-        return load_model(model, on_progress, options)
-    return load_model(model, on_progress, options, Sharding(group).load_parts)
+        return load_model(model, options=options)
+    return load_model(model, None, options, Sharding(group).load_parts)
 
 
 class Sharding:

@@ -111,11 +111,7 @@ ListedArguments: TypeAlias = tuple[Any, Mapping[str, Any]]
 """The typed dict of a function's options, and the defaults by name that are not ``None``."""
 
 
-def list_options(
-    function: Callable[..., Any],
-    load: Callable[[], ListedArguments],
-    types: Mapping[str, Any] | None = None,
-) -> None:
+def list_options(function: Callable[..., Any], load: Callable[[], ListedArguments]) -> None:
     """Give a function a signature that lists its options, with the options of requests last.
 
     ``inspect.signature`` and ``help`` read ``__signature__``. The options of an engine replace the
@@ -124,30 +120,23 @@ def list_options(
     Args:
         function: The function; its last parameter is ``**options``.
         load: Returns the options; called when the signature is first read.
-        types: The types that only type checkers know by their names.
     """
     function.__signature__ = _OptionSignature(  # type: ignore[attr-defined]
-        inspect.signature(function), load, types or {}
+        inspect.signature(function), load
     )
 
 
 class _OptionSignature(inspect.Signature):
     """A signature whose last parameter is replaced by the options, once it is read."""
 
-    def __init__(
-        self,
-        plain: inspect.Signature,
-        load: Callable[[], ListedArguments],
-        types: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, plain: inspect.Signature, load: Callable[[], ListedArguments]) -> None:
         super().__init__(list(plain.parameters.values()), return_annotation=plain.return_annotation)
         self._load = load
-        self._types = types
 
     @cached_property
     def parameters(self) -> MappingProxyType[str, inspect.Parameter]:
         arguments, defaults = self._load()
-        hints = get_type_hints(arguments, localns=dict(self._types))
+        hints = get_type_hints(arguments)
         options = [
             inspect.Parameter(
                 name,

@@ -29,8 +29,12 @@ def test_budget_continues_with_the_steps_that_an_earlier_one_has_left() -> None:
     assert caught.value.budget == 10
 
 
-def test_work_without_a_budget_is_unbounded() -> None:
+def test_work_without_a_budget_is_charged_to_no_later_one() -> None:
     spend(10**12)
+    budget = step_budget(1)
+    with budget:
+        spend()
+    assert budget.steps_taken == 1
 
 
 def test_inner_budget_is_charged_to_the_outer_one() -> None:

@@ -36,14 +36,18 @@ from .actors import LOADING, ActorSettings, TableActor, check_columns, engine_ar
 from .files import Counts, FileActor, Location, OutputGroup
 
 with requires_extra("ray", purpose="An extraction on Ray"):
+    import ray
     from ray import cloudpickle
     from ray.data import ActorPoolStrategy, Dataset
+    from ray.util import ActorPool
 
 _ROWS_PER_CALL = 32
 """Rows of a call of an actor, for each request that the engine runs at a time."""
 _CALLS = 2
 """Calls that an actor runs at a time. While the last rows of one finish, those of the next join
 the batch of the engine."""
+_MAX_RETRIES = 3
+"""How often a part is repeated if its actors die."""
 
 
 class ExtractArguments(OptionOverrides, LoadArguments, total=False):
@@ -217,14 +221,6 @@ def actor_pool(concurrency: Any, *, calls: int) -> ActorPoolStrategy:
             f"{short_repr(concurrency)}",
             option="concurrency",
         ) from error
-
-
-with requires_extra("ray", purpose="An extraction on Ray"):
-    import ray
-    from ray.util import ActorPool
-
-_MAX_RETRIES = 3
-"""How often a part is repeated if its actors die."""
 
 
 @contextmanager

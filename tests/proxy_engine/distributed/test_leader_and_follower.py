@@ -211,7 +211,9 @@ IDLE = RankMessage()
 
 @pytest.mark.parametrize("messages", [[], [IDLE], [REFUSE, FAILED, IDLE], [REFUSE]])
 def test_follower_accepts_what_fails_on_rank_0_as_well(messages: list[RankMessage]) -> None:
-    follow(ScriptedChannel(*messages), mx.distributed.init())
+    channel = ScriptedChannel(*messages)
+    follow(channel, mx.distributed.init())
+    assert channel.receive() is None
 
 
 @pytest.mark.parametrize(

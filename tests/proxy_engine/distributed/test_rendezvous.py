@@ -13,8 +13,7 @@ import pytest
 
 from proxy_engine import DistributedError, InvalidOptionError
 from proxy_engine.distributed import channel
-from proxy_engine.distributed.channel import Failure, FollowerChannel, LeaderChannel, Peer
-from proxy_engine.distributed.liveness import Liveness
+from proxy_engine.distributed.channel import Failure, FollowerChannel, LeaderChannel, Liveness, Peer
 from proxy_engine.distributed.rendezvous import (
     Invitation,
     Launch,
@@ -188,14 +187,14 @@ def test_reports_of_rank_0_reach_the_watch(
 
 
 def test_silent_and_stalled_ranks_have_failed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy_engine.distributed.liveness.SILENCE_SECONDS", 0)
+    monkeypatch.setattr("proxy_engine.distributed.channel.SILENCE_SECONDS", 0)
     silent = Watch()
     liveness = Liveness({1: pair[0]}, silent, lambda: 0, leads=True)
     assert silent.happened.wait(10)
     assert silent.failures[0].reason == "no heartbeat for 0 s"
     liveness.stop()
-    monkeypatch.setattr("proxy_engine.distributed.liveness.SILENCE_SECONDS", 1000)
-    monkeypatch.setattr("proxy_engine.distributed.liveness.STALL_SECONDS", 0)
+    monkeypatch.setattr("proxy_engine.distributed.channel.SILENCE_SECONDS", 1000)
+    monkeypatch.setattr("proxy_engine.distributed.channel.STALL_SECONDS", 0)
     stalled = Watch()
     liveness = Liveness({1: pair[0]}, stalled, lambda: 5, leads=True)
     pair[1].send_bytes(b'{"count":3}')

@@ -107,9 +107,13 @@ def test_large_model_is_warned_about_once_and_not_on_stdout(
     assert capsys.readouterr().out == ""
 
 
-def test_device_without_recommendation_is_left_alone() -> None:
+def test_device_without_recommendation_is_left_alone(
+    calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy_engine.runtime.device_memory.mx.device_info", dict)
     with wired_memory(10):
         pass
+    assert calls == []
 
 
 def test_model_bytes_counts_all_weights() -> None:

@@ -465,14 +465,16 @@ def test_stop_is_ignored_aloud_without_free_text(client: openai.OpenAI, more: An
 def test_responses_are_accepted_as_messages(client: openai.OpenAI) -> None:
     messages: Any = [{"role": "user", "content": "x"}]
     for more in ({}, {"tools": [TOOL], "tool_choice": "required"}):
-        answer = chat(client, messages=messages, max_tokens=90, **more).choices[0].message
+        completion = chat(client, messages=messages, max_tokens=90, **more)
+        answer = completion.choices[0].message
         results = [
             {"role": "tool", "tool_call_id": call.id, "content": "done"}
             for call in answer.tool_calls or ()
         ]
         ask = {"role": "user", "content": "And?"}
         conversation: Any = [*messages, answer.model_dump(), *results, ask]
-        chat(client, messages=conversation, max_tokens=90, **more)
+        next_one = chat(client, messages=conversation, max_tokens=90, **more)
+        assert next_one.usage.prompt_tokens > completion.usage.total_tokens
 
 
 def test_allowed_tools_restrict_the_calls(client: openai.OpenAI) -> None:

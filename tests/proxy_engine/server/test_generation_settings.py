@@ -220,8 +220,11 @@ def test_cache_settings_do_not_concern_speech_models(tmp_path: Path) -> None:
     directory = write_tiny_whisper(tmp_path / "whisper")
     settings = make_settings(model=str(directory), kv_bits=8)
     model = registry_of(settings).default()
-    asyncio.run(LoadChecks(settings.cache_options()).check_files(model))
-    load_engine(model, settings).close()
+    checks = LoadChecks(settings.cache_options())
+    asyncio.run(checks.check_files(model))
+    assert not checks.has_failed(model)
+    with load_engine(model, settings) as engine:
+        assert engine.input_modalities == {"audio"}
 
 
 def test_model_may_be_the_first_argument() -> None:

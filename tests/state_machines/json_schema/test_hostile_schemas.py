@@ -363,7 +363,9 @@ def test_constants_are_counted_before_they_are_read(place: str, value: Any) -> N
 
 
 def test_equal_constants_are_counted_once() -> None:
-    JsonSchemaStateMachine({"enum": [{"a": [1]}, [], None, True] * 20_000})
+    machine = JsonSchemaStateMachine({"enum": [{"a": [1]}, [], None, True] * 20_000})
+    assert machine.matches("[]")
+    assert not machine.matches("[1]")
 
 
 @pytest.mark.parametrize("count", [200, 2_000])
