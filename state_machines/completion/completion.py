@@ -203,7 +203,7 @@ class Completion(PerVocabulary):
             is. End tokens stay as they are.
         """
         # A mask that cannot be changed is that of the state.
-        if not allowed.flags.writeable and self._next.keeps_all(state, max_tokens, steps):
+        if not allowed.flags.writeable and self._next.keeps_all(state, max_tokens):
             return allowed
         needed = self._next.needed_after(
             state, allowed, lambda node: self.length(self.counted(node), steps=steps), steps

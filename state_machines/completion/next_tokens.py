@@ -83,9 +83,7 @@ class NextTokens:
         self._walks: WeakKeyLruCache[Node, Walk] = WeakKeyLruCache(_WALKS)
         # With the steps that they hold for, since more steps may find fewer tokens.
         self._needed: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
-        self._most_needed: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
-            LIMITS.completion_tokens
-        )
+        self._most_needed: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
 
     def walked(self, state: Node, max_states: int) -> Walk:
         """Return states, and for each token the index of the state after it, by its bytes.
@@ -176,13 +174,16 @@ class NextTokens:
         if is_whole:
             needed.flags.writeable = False
             self._needed.put(state, (budget.granted, needed))
-            self._most_needed.put(state, (budget.granted, int(needed[others].max(initial=0))))
+            most, known_most = int(needed[others].max(initial=0)), self._most_needed.peek(state)
+            # A repeated search may find fewer plans, but those that were found remain.
+            if known_most is None or most < known_most:
+                self._most_needed.put(state, most)
         return needed
 
-    def keeps_all(self, state: Node, max_tokens: int, steps: int) -> bool:
+    def keeps_all(self, state: Node, max_tokens: int) -> bool:
         """Whether ``max_tokens`` are known to be enough after every token but the end tokens."""
         most = self._most_needed.peek(state)
-        return most is not None and most[0] >= steps and most[1] <= max_tokens
+        return most is not None and most <= max_tokens
 
     def _by_groups(self, state: Node, length: Value, open_tokens: Mask, needed: Ids) -> int:
         """Enter the lengths of tokens that lead to few states; the others stay open.
