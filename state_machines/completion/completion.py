@@ -199,18 +199,19 @@ class Completion(PerVocabulary):
             steps: Work budget. Tokens that are not decided within it are left out.
 
         Returns:
-            A mask of the same shape; ``allowed`` itself if it is read-only, and known to stay as it
-            is. End tokens stay as they are.
+            A mask of the same shape. End tokens stay as they are.
         """
-        # A mask that cannot be changed is that of the state.
-        if not allowed.flags.writeable and self._next.keeps_all(state, max_tokens):
-            return allowed
         needed = self._next.needed_after(
             state, allowed, lambda node: self.length(self.counted(node), steps=steps), steps
         )
         result = allowed & (needed <= max_tokens)
         result[self._ends] = allowed[self._ends]
         return result
+
+    def keeps_all(self, state: Node, allowed: Mask, max_tokens: int) -> bool:
+        """Whether an earlier call of :meth:`within` has shown that it keeps every allowed token."""
+        # A mask that cannot be changed is that of the state.
+        return not allowed.flags.writeable and self._next.keeps_all(state, max_tokens)
 
     def _estimate(self, state: Node) -> int:
         return self._short_text(state, LIMITS.plan_steps)[1]

@@ -268,11 +268,15 @@ class Guard:
             ids = list(self.matcher.vocabulary.end_token_ids)
             ends[ids] = allowed[ids]
             return ends
+        if not self.is_tight and self._completion.keeps_all(
+            self.matcher.state, allowed, self.left - 1
+        ):
+            return allowed
         restricted = self._completion.within(
             self.matcher.state, allowed, self.left - 1, steps=LIMITS.restriction_steps
         )
         first = self._plan.first
-        if first is not None and not restricted[first]:
+        if first is not None:
             restricted[first] = True
         return restricted
 
