@@ -56,7 +56,8 @@ _MAX_TOKENS = 256
 
 ARMS: Mapping[str, Mapping[str, Any] | None] = {
     "ours-auto": {"tool_choice": "auto"},
-    "ours-text-calls": {"tool_choice": "auto", "calls_in_text": True},
+    "ours-native-calls": {"tool_choice": "auto", "calls_in_text": "off"},
+    "ours-line-calls": {"tool_choice": "auto", "calls_in_text": "lines"},
     "ours-required": {"tool_choice": "required"},
     "ours-freeform-first": {"tool_choice": "required", "freeform_first": {"max_tokens": 64}},
     "ours-retries": {"tool_choice": "required", "max_retries": 2},

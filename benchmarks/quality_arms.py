@@ -56,7 +56,7 @@ class Arm:
         """Return whether the arm runs a task."""
         if self.options.get("max_retries"):
             return task in CHECKED_TASKS
-        if self.prompt in ("text", "instruction"):
+        if self.prompt in ("text", "names", "instruction"):
             return task in ("extraction", "sentences")
         return task == "calls" or not self.tool_choice
 
@@ -74,7 +74,8 @@ ARMS: Mapping[str, Arm] = {
     # How the prompt describes the answer.
     "ours-task": Arm("the question alone", prompt="task"),
     "ours-text": Arm("the text alone", prompt="text"),
-    "ours-instruction": Arm("the text behind a line that names the fields", prompt="instruction"),
+    "ours-names": Arm("the text behind a line that names the fields", prompt="names"),
+    "ours-instruction": Arm("the same with the form of dates", prompt="instruction"),
     "ours-outline": Arm("outline of the schema", prompt="outline"),
     "ours-example": Arm("example", prompt="example"),
     "repair-task": Arm("free text, json-repair, the question alone", "repair", "task"),

@@ -13,15 +13,18 @@ from typing import Literal, TypeAlias, get_args
 from quality_tasks import Record
 
 from proxy_engine.conversation.schema_text import SchemaInPrompt, schema_text
+from proxy_engine.extraction.inputs import RecordContent
+from proxy_engine.extraction.records import write_prompt
+from proxy_engine.extraction.schemas import written_form
 
 __all__ = ["ENGINE_FORMS", "PROMPT_VARIANTS", "PromptVariant", "prompt_of", "question_of"]
 
 PromptVariant: TypeAlias = Literal[
-    "task", "bare", "text", "instruction", "outline", "schema", "example"
+    "task", "bare", "text", "names", "instruction", "outline", "schema", "example"
 ]
 """``"task"``: the question alone. ``"bare"``: the question without its request for JSON.
-``"text"``: the text of an extraction alone. ``"instruction"``: the same behind a line that names
-the fields.
+``"text"``: the text of an extraction alone. ``"names"``: the same behind a line that names the
+fields; ``"instruction"``: also the form of dates, as the default of ``extract``.
 Otherwise an outline of the schema, the JSON Schema, or an answer of the same form with other values
 precedes the question."""
 
@@ -31,6 +34,7 @@ ENGINE_FORMS: dict[PromptVariant, SchemaInPrompt] = {
     "task": "off",
     "bare": "off",
     "text": "off",
+    "names": "off",
     "instruction": "off",
     "outline": "outline",
     "schema": "json_schema",
@@ -50,11 +54,15 @@ def prompt_of(record: Record, variant: PromptVariant) -> str:
     """Return the user's message with the description of the form."""
     if variant == "example":
         form = f"Answer with JSON in the form of this example:\n{json.dumps(record.example)}"
-    elif variant in ("text", "instruction"):
+    elif variant in ("text", "names", "instruction"):
         text, *_ = _REQUEST_FOR_FIELDS.split(record.question)
-        names = ", ".join(record.schema["properties"])
-        line = f"Extract {names} from this text as JSON:\n\n" if variant == "instruction" else ""
-        return f"{line}{text}"
+        if variant == "text":
+            return text
+        forms = {
+            name: written_form(schema, record.schema) if variant == "instruction" else ""
+            for name, schema in record.schema["properties"].items()
+        }
+        return str(write_prompt(None, forms, True, None, RecordContent(text)))
     elif variant == "bare":
         return _REQUEST_FOR_JSON.sub("", record.question)
     else:

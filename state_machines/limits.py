@@ -17,7 +17,7 @@ class Limits:
 
     # Budgets.
 
-    compile_steps: int = 400_000
+    compile_steps: int = 300_000
     """Steps to compile one schema, pattern or grammar; 99% of real schemas take less than 3,000."""
 
     mask_steps: int = 300_000
@@ -92,7 +92,7 @@ class Limits:
     longest match is empty."""
 
     endless_states: int = 1000
-    """States visited to show that a language has words of all lengths."""
+    """States visited to show that a language has words of all lengths, or beyond every length."""
 
     # Caches of states.
 

@@ -21,7 +21,7 @@ from state_machines.errors import CompositionError
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.root.parts import Choice, Marker, Optional, Part, Series, Text
 from state_machines.tool_calls.call import ToolSignature
-from state_machines.tool_calls.calls_in_text import calls_in_text
+from state_machines.tool_calls.calls_in_text import CallsInText, calls_in_text
 from state_machines.tool_calls.tool_format import NO_DELIMITERS, Delimiters, ToolFormat
 
 TEXT = "text"
@@ -69,7 +69,7 @@ class Calls:
         max_calls: Maximum number of calls; ``None``: no limit.
         sources: The texts that arguments are quoted from, by name.
         additional_properties: How the arguments' schemas treat further properties.
-        in_text: Whether JSON in free text that names a tool is a call.
+        in_text: Where JSON in free text that names a tool is a call.
     """
 
     format: ToolFormat
@@ -78,7 +78,7 @@ class Calls:
     max_calls: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     additional_properties: AdditionalProperties = "schema"
-    in_text: bool = False
+    in_text: CallsInText = "off"
 
     def part(self, min_calls: int, text: Text | None = None) -> Part:
         """Return the part with at least ``min_calls`` calls and, between them, ``text``."""
@@ -97,7 +97,7 @@ class Calls:
             calls: The calls in the model's own format.
             excluding: Texts that end the free text.
         """
-        if not self.in_text:
+        if self.in_text == "off":
             return None
         return calls_in_text(
             self.tools,
@@ -201,13 +201,19 @@ def _answer(
     native = calls.part(1)
     written = calls.as_json(native, stop) if is_free else None
     if written is not None:
-        last = Choice(*(Marker(TEXT, text) for text in stop), written)
+        is_instead = calls.in_text == "start"
+        ends: list[Part] = [Marker(TEXT, text) for text in stop]
+        last = ends if is_instead else [*ends, written]
         if preamble == calls.format.answer:
             # A single text: its JSON is a call, whether or not native calls may follow the text.
             after = Series(*_marker(preamble.end), Optional(Series(*_marker(joint), native)))
-            free = Series(content, Choice(after, Series(last, *_marker(preamble.end))))
+            end = _marker(preamble.end)
+            free: Part = Series(content, Choice(after, *(Series(part, *end) for part in last)))
+            if is_instead:
+                free = Choice(Series(written, *end), free)
             return Choice(_delimited(free, replace(preamble, end="")), native)
-        answer = _delimited(Series(content, Optional(last)), calls.format.answer)
+        free = Choice(written, ended) if is_instead else Series(content, Optional(Choice(*last)))
+        answer = _delimited(free, calls.format.answer)
     # Calls must follow this text, and a stop string would end the answer: it cannot have one.
     said = _delimited(_excluding(content, stop), preamble)
     return Choice(answer, Series(Optional(Series(said, *_marker(joint))), native))
@@ -217,7 +223,7 @@ def _marker(text: str) -> list[Marker]:
     return [Marker(TEXT, text)] if text else []
 
 
-def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, is_free: bool) -> Series:
+def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, is_free: bool) -> Part:
     """Return free text and calls after it; then more of both if the format has it."""
     entry = calls.format
     markers = [Marker(TEXT, text) for text in stop]
@@ -229,13 +235,18 @@ def _text_and_calls(text: Text, calls: Calls, stop: Sequence[str], *, is_free: b
         written = calls.as_json(native, (entry.result.begin, *stop))
         if written is None:
             return Series(text, Optional(native), *stops)
+        if calls.in_text == "start":
+            return Choice(written, Series(text, Optional(native), *stops))
         # Calls as JSON end the answer, so only the first text ends with them.
         return Series(replace(text), Choice(Series(Optional(native), *stops), written))
     text = replace(text, excluding=tuple(t for t in text.excluding if t != entry.start))
     native = calls.part(1)
     written = calls.as_json(native, stop) if is_free else None
-    options = (*markers, native, *([written] if written is not None else []))
-    return Series(text, Optional(Choice(*options)))
+    if written is None:
+        return Series(text, Optional(Choice(*markers, native)))
+    if calls.in_text == "start":
+        return Choice(written, Series(text, Optional(Choice(*markers, native))))
+    return Series(text, Optional(Choice(*markers, native, written)))
 
 
 def _excluding(text: Text, more: Sequence[str]) -> Text:

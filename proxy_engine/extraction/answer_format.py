@@ -24,7 +24,7 @@ from ..validation import JsonValidator
 from .details import NO_DETAILS, RESULT, DetailColumns, Details
 from .field_quotes import FieldQuotes
 from .json_values import encode, join_members, jsonable, pointer_of, split_members
-from .schemas import INPUT, closed_schema, known_properties
+from .schemas import INPUT, closed_schema, known_properties, written_form
 
 if TYPE_CHECKING:
     from ..results.generation import GenerationResult
@@ -47,8 +47,8 @@ class AnswerFormat:
         schema: The JSON Schema; ``None`` for answers that are no JSON.
         column_schema: The schema of the columns: in generated answers, objects that list properties
             have no others.
-        properties: The properties of the answers; empty if they are not all objects with known
-            properties.
+        properties: The properties of the answers, each with the form of its dates and times as
+            prompts name it; empty if the answers are not all objects with known properties.
         is_open: Whether answers can have other properties.
         prefix: The text before the names of columns.
         details: The columns about the generation of answers.
@@ -59,7 +59,7 @@ class AnswerFormat:
     reader: TypeReader[Any] | None
     schema: Any
     column_schema: Any
-    properties: tuple[str, ...]
+    properties: Mapping[str, str]
     is_open: bool
     prefix: str = ""
     details: Details = NO_DETAILS
@@ -112,7 +112,7 @@ class AnswerFormat:
             reader,
             schema,
             column_schema,
-            tuple(names),
+            {name: written_form(part, column_schema) for name, part in names.items()},
             is_open,
             prefix,
             details,

@@ -90,7 +90,7 @@ class ItemList:
         if isinstance(schema, Mapping) and "properties" in schema:
             if len(answers.properties) != 1 or answers.is_open:
                 raise _refusal("it has other properties than one list")
-            name = answers.properties[0]
+            name = next(iter(answers.properties))
             listed = schema["properties"][name]
             schema = definition(listed, root)
             beside |= keywords_beside_references(listed, root)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -234,7 +234,7 @@ Instruction: TypeAlias = str | Callable[[Any], str]
 
 def write_prompt(
     instruction: Instruction | None,
-    properties: Sequence[str],
+    properties: Mapping[str, str],
     is_json: bool,
     record: Any,
     content: RecordContent,
@@ -244,7 +244,8 @@ def write_prompt(
     Args:
         instruction: The instruction; ``None`` for one that names the properties. If it is empty,
             the prompt is the content alone.
-        properties: The names of the answer's properties; empty if answers are no objects.
+        properties: The names of the answer's properties, each with the form of its dates or times
+            or an empty text; empty if answers are no objects.
         is_json: Whether answers are JSON.
         record: The record.
         content: Its content.
@@ -264,12 +265,13 @@ def write_prompt(
     return Interaction(Role.USER, [*content.images, *([TextContent(text)] if text else [])])
 
 
-def _default(properties: Sequence[str], is_json: bool, content: RecordContent) -> str:
+def _default(properties: Mapping[str, str], is_json: bool, content: RecordContent) -> str:
     images = ("image" if len(content.images) == 1 else "images") if content.images else ""
     source = " and ".join(filter(None, ["text" if content.text.strip() else "", images]))
     these = "these" if source == "images" else "this"
     if properties:
-        return f"Extract {', '.join(properties)} from {these} {source} as JSON:"
+        named = (f"{name} ({form})" if form else name for name, form in properties.items())
+        return f"Extract {', '.join(named)} from {these} {source} as JSON:"
     return f"Answer{' with JSON' if is_json else ''} about {these} {source}:"
 
 

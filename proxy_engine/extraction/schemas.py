@@ -13,6 +13,14 @@ ANNOTATIONS = frozenset(
 )
 """Keywords that constrain nothing."""
 
+_FORMS = {
+    "date": "YYYY-MM-DD",
+    "time": "HH:MM:SSZ",
+    "date-time": "YYYY-MM-DDTHH:MM:SSZ",
+    "duration": "ISO 8601",
+}
+"""How RFC 3339 writes the values of formats, which texts write otherwise."""
+
 _MAX_REFERENCES = 16
 
 _MAX_DEPTH = 64
@@ -40,10 +48,11 @@ def closed_schema(schema: Any, depth: int = 0) -> Any:
     return closed
 
 
-def known_properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, None], bool] | None:
+def known_properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, Any], bool] | None:
     """Return the properties of a schema's values, and whether the values can have more.
 
-    ``None`` if the values are not all objects with known properties.
+    Each property has its schema, of several the first one. ``None`` if the values are not all
+    objects with known properties.
     """
     if not isinstance(schema, Mapping) or depth > 16:
         return None
@@ -52,7 +61,7 @@ def known_properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, 
     properties = schema.get("properties")
     if schema.get("type") == "object" and isinstance(properties, Mapping) and properties:
         closing = (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
-        return dict.fromkeys(properties), False not in closing
+        return dict(properties), False not in closing
     branches = schema.get("anyOf") or schema.get("oneOf")
     if not isinstance(branches, list):
         return None
@@ -60,8 +69,26 @@ def known_properties(schema: Any, root: Any, depth: int = 0) -> tuple[dict[str, 
     known = [properties for properties in found if properties is not None]
     if len(known) < len(found):
         return None
-    names = dict.fromkeys(name for properties, _ in known for name in properties)
+    names: dict[str, Any] = {}
+    for properties, _ in known:
+        names |= {name: schema for name, schema in properties.items() if name not in names}
     return names, any(is_open for _, is_open in known)
+
+
+def written_form(schema: Any, root: Any, depth: int = 0) -> str:
+    """Return the form of dates and times in strings of a schema, such as ``YYYY-MM-DD``.
+
+    Empty for other schemas. A model that is not told the form begins with the day, as texts do.
+    """
+    schema = definition(schema, root)
+    # Alternatives of alternatives are few: a schema may refer to itself in many.
+    if not isinstance(schema, Mapping) or depth > 2:
+        return ""
+    forms = [_FORMS.get(str(schema.get("format")), "")]
+    branches = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(branches, list):
+        forms += [written_form(branch, root, depth + 1) for branch in branches]
+    return next(filter(None, forms), "")
 
 
 def definition(schema: Any, root: Any) -> Any:

@@ -19,6 +19,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, field_validator
 from samplers.parameters import SamplingParameters
 from state_machines.json_schema.machine import AdditionalProperties
 from state_machines.tool_calls import ToolFormat
+from state_machines.tool_calls.calls_in_text import CallsInText
 
 from ..checks import OptionModel, check_names
 from .values import (
@@ -275,9 +276,10 @@ class GenerationOptions(OptionModel, SamplingParameters):
     message of the user; a list names the tools that may. Otherwise the grammar excludes these
     calls, and a tool without other arguments is not called. `None`: yes, except in `run_tools`, in
     `engine.openai()` and in the models of agent frameworks that run on an engine."""
-    calls_in_text: bool = False
-    """Whether JSON in free text is a tool call, too, if it begins a line or a Markdown fence and
-    has the name of a tool and the key of its arguments. For models that write calls so."""
+    calls_in_text: CallsInText = "start"
+    """Where JSON in free text is a tool call, too, if it has the name of a tool and the key of its
+    arguments, in a Markdown fence or not: at the `start` of the text, so that the answer is a call;
+    at the start of any of its `lines`; or nowhere (`off`). Many models write calls so."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_COUNT)
     """Report the log-probability of each token and those of this many most likely tokens. All
     tokens are sampled then. No log-probabilities by default."""

@@ -48,7 +48,7 @@ class OptionOverrides(TypedDict, total=False):
     parallel_tool_calls: bool
     max_tool_calls: int
     allow_repeated_calls: bool | Sequence[str] | None
-    calls_in_text: bool
+    calls_in_text: Literal["off", "start", "lines"]
     logprobs: int | None
     max_retries: int
     n: int

@@ -22,7 +22,7 @@ from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import concatenation
 from state_machines.graphs import Edge, Visit, best_first
 from state_machines.limits import LIMITS
-from state_machines.masks.kernel import states_at_vertices
+from state_machines.masks.descent import states_at_vertices
 from state_machines.masks.mask_store import MaskStore
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.state_table import StateTable, TooManyStatesError

@@ -34,7 +34,12 @@ from state_machines.grammar.nodes import (
     symbols,
     union,
 )
-from state_machines.grammar.shortest import has_word_within
+from state_machines.grammar.shortest import (
+    has_all_lengths,
+    has_endless_words,
+    has_word_within,
+    shortest_length,
+)
 from state_machines.grammar.symbols import is_whole_alphabet
 from state_machines.grammar.word_lists import ListedText, ListedTexts, symbol_set
 from state_machines.graphs import Edge, Visit, best_first
@@ -189,9 +194,13 @@ def intersection(members: Iterable[Node]) -> Node:
             flat[member] = None
     if EMPTY in flat:
         return EMPTY
-    if len(flat) > MEMBERS_PER_STEP:
-        spend(len(flat) // MEMBERS_PER_STEP)
     if len(flat) > 1:
+        spend(1 + len(flat) // MEMBERS_PER_STEP)
+        for node in flat:
+            if isinstance(node, Complement) and isinstance(node.body, Intersection):
+                reduced = _without_common_members(node, flat)
+                if reduced is not node:
+                    return intersection(reduced if each is node else each for each in flat)
         flat = _simplified(flat)
     if len(flat) == 1:
         return next(iter(flat))
@@ -235,21 +244,31 @@ def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
     return rest
 
 
+def _without_common_members(node: Complement, flat: dict[Node, None]) -> Node:
+    """Return a member of an intersection, simplified beside the others: ``L - (A & L) = L - A``."""
+    members = node.body.members if isinstance(node.body, Intersection) else ()
+    rest = [member for member in members if member not in flat]
+    if len(rest) == len(members):
+        return node
+    return complement(intersection(rest), node.alphabet) if rest else EMPTY
+
+
 def counts_any_symbol(node: Repetition) -> bool:
     """Whether a repetition restricts only the length of words."""
     return isinstance(node.body, SymbolNode) and is_whole_alphabet(node.body.symbols)
 
 
 def bounds_and_rest(node: Node) -> tuple[Repetition, Node] | None:
-    """Return an intersection with a bound on the length as that bound and the second member."""
-    if not isinstance(node, Intersection) or len(node.members) != 2:
+    """Return an intersection with a bound on the length as that bound and the other members."""
+    if not isinstance(node, Intersection):
         return None
-    one, other = node.members
-    if isinstance(other, Repetition) and counts_any_symbol(other):
-        return other, one
-    if isinstance(one, Repetition) and counts_any_symbol(one):
-        return one, other
-    return None
+    bounds = next(
+        (each for each in node.members if isinstance(each, Repetition) and counts_any_symbol(each)),
+        None,
+    )
+    if bounds is None:
+        return None
+    return bounds, intersection(each for each in node.members if each is not bounds)
 
 
 def _find_word(start: Node) -> Verdict:
@@ -272,6 +291,12 @@ def _find_word(start: Node) -> Verdict:
         ):
             # Each character changes the bound, but a text has few states.
             verdict = has_word_within(rest, top, LIMITS.emptiness_states)
+        elif verdict is Verdict.UNKNOWN and bounds.min_count > _FEW_STATES and _has_word(rest):
+            # A search would visit a state for each length.
+            if top is None:
+                verdict = has_endless_words(rest)
+            elif has_all_lengths(rest) is Verdict.YES:
+                verdict = Verdict.of(shortest_length(rest) <= top)
         if verdict is not Verdict.UNKNOWN:
             return verdict
     visited: list[_Boolean] = []
@@ -301,6 +326,15 @@ def _find_word(start: Node) -> Verdict:
     for node in visited:
         node._empty = True
     return Verdict.NO
+
+
+def _has_word(node: Node) -> bool:
+    """Whether a language is known to have a word."""
+    if isinstance(node, _Boolean) and node._empty is None:
+        found = _find_word(node)
+        if found is not Verdict.UNKNOWN:
+            node._empty = found is Verdict.NO
+    return _is_live(node) or (not isinstance(node, _Boolean) and _find_word(node) is Verdict.YES)
 
 
 def _raw_edges(node: Node) -> list[Edge[Node, None]]:

@@ -44,14 +44,14 @@ class Concatenation(Node):
     __slots__ = ("head", "rule_book", "tail")
 
     def __init__(self, head: Node, tail: Node) -> None:
+        # Without the base's constructor: most nodes are concatenations.
         first, rest = head.max_length, tail.max_length
         is_optional = head.nullable
-        super().__init__(
-            is_optional and tail.nullable,
-            head.min_length + tail.min_length,
-            None if first is None or rest is None else first + rest,
-            head.boolean or tail.boolean,
-        )
+        self.nullable = is_optional and tail.nullable
+        self.min_length = head.min_length + tail.min_length
+        self.max_length = None if first is None or rest is None else first + rest
+        self.boolean = head.boolean or tail.boolean
+        self.known_first_bytes = self.mask = self._transitions = self._derivatives = None
         self.head = head
         self.tail = tail
         self.rule_book = head.rule_book or tail.rule_book

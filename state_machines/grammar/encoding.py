@@ -254,11 +254,18 @@ class EncodedText(Lazy):
         if end == position:
             return position + 1, self.derivative(text[position])
         node = self.text
-        if not (isinstance(node, Repetition) and node.is_universal):
-            node = node.ascii_derivative(text[position:end])
+        if isinstance(node, Repetition) and node.is_universal:
+            return end, self
+        node = node.ascii_derivative(text[position:end])
         if node is EMPTY:
             return len(text), EMPTY
-        return end, encoded(node, self.spelling, self.terminator)
+        return end, self if node is self.text else encoded(node, self.spelling, self.terminator)
+
+    def direct_derivative(self, text: bytes) -> Node | None:
+        # Most tokens continue a string of any text.
+        node = self.text
+        is_any = isinstance(node, Repetition) and node.is_universal and self.is_prefix_free
+        return self if is_any and len(plain_beginning(text)) == len(text) else None
 
     def _plain_end(self, text: bytes, position: int) -> int:
         """Return the end of the bytes from a position on that are plain."""

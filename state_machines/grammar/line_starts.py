@@ -37,8 +37,8 @@ class TextWithoutHeadings(Node):
         text: The text, with headings; ``EPSILON`` where a text without a wanted string has reached
             its upper bound at the start of a line.
         headings: The headings. None is empty.
-        line: What may follow the current line as a heading: ``headings`` at the start of a line;
-            ``EMPTY`` if the line is none.
+        line: What may follow the current line as a heading: ``headings`` at the start of a line
+            behind the first; ``EMPTY`` if the line is none.
         ends_lines: Whether the text ends only at the start of a line.
     """
 
@@ -148,14 +148,15 @@ def with_shortest_text(node: Node) -> Node:
     return node
 
 
-def without_headings(text: Node, headings: Node) -> Node:
+def without_headings(text: Node, headings: Node, first: Node | None = None) -> Node:
     """Return the texts no line of which begins with a heading.
 
     Args:
         text: A text of :mod:`state_machines.grammar.until`.
         headings: The headings, none of which is empty; :data:`EMPTY` if there are none.
+        first: The headings of the first line, if they are others.
     """
-    return text if headings is EMPTY else _without(text, headings, headings, ends_lines=False)
+    return _without(text, headings, headings if first is None else first, ends_lines=False)
 
 
 def is_line_start(node: Node) -> bool:
@@ -185,6 +186,8 @@ def ending_with_line(node: Node) -> Node:
 def _without(text: Node, headings: Node, line: Node, *, ends_lines: bool) -> Node:
     if line.nullable:
         return EMPTY
+    if line is headings is EMPTY:
+        return text
     if not isinstance(text, UntilText):
         if text is EPSILON and line is headings:
             return EPSILON if ends_lines else _interned(text, headings, line, ends_lines=False)

@@ -97,8 +97,8 @@ class Dispatch(ABC):
         """
         return False
 
-    def exceptions(self, written: bytes) -> Iterable[str]:
-        """Yield the rest of every exception that begins with the characters ``written``."""
+    def exceptions(self, written: bytes) -> tuple[str, ...]:
+        """Return the rest of every exception that begins with the characters ``written``."""
         del written
         return ()
 
@@ -144,14 +144,14 @@ class Remembered(Node):
         self.dispatch = dispatch
         self.shared_derivatives = dispatch.shared_derivatives
 
-    def exceptions(self) -> list[str] | None:
+    def exceptions(self) -> tuple[str, ...] | None:
         """Return the rest of each exception after ``written``.
 
         ``None`` where that is unknown, because ``written`` ends within a character.
         """
         if not self.dispatch.has_exceptions:
-            return []
-        return list(self.dispatch.exceptions(self.written)) if self._ends_a_character else None
+            return ()
+        return self.dispatch.exceptions(self.written) if self._ends_a_character else None
 
     def required(self) -> bytes | None:
         """Return the spelling of the rest of a required exception; ``None`` if there is none."""

@@ -17,6 +17,7 @@ from state_machines.limits import LIMITS
 L = TypeVar("L")
 
 _LENGTHS: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+_ENDLESS: WeakKeyDictionary[Node, Verdict] = WeakKeyDictionary()
 _ALL_LENGTHS: WeakKeyDictionary[Node, Verdict] = WeakKeyDictionary()
 
 
@@ -98,6 +99,40 @@ def _visits(node: Node, label: Callable[[Any], L]) -> Iterator[Visit[Node, L]]:
         return [(target, label(symbols), 1) for symbols, target in visit.state.transitions]
 
     return best_first(node, edges, attrgetter("min_length"))
+
+
+def has_endless_words(node: Node) -> Verdict:
+    """Return ``YES`` if a language is known to have words beyond every length, else ``UNKNOWN``.
+
+    It has if a state can be reached from itself, since a word ends beyond every state. The search
+    gives up after ``LIMITS.endless_states`` states.
+    """
+    known = _ENDLESS.get(node)
+    if known is None:
+        known = _ENDLESS[node] = _search_cycle(node)
+    return known
+
+
+def _search_cycle(node: Node) -> Verdict:
+    open_ = {node}
+    seen = {node}
+    stack = [(node, iter(node.transitions))]
+    while stack:
+        state, transitions = stack[-1]
+        spend()
+        target = next((each for _, each in transitions if each in open_ or each not in seen), None)
+        if target is None:
+            stack.pop()
+            open_.remove(state)
+            continue
+        if target in open_:
+            return Verdict.YES
+        if len(seen) > LIMITS.endless_states:
+            return Verdict.UNKNOWN
+        open_.add(target)
+        seen.add(target)
+        stack.append((target, iter(target.transitions)))
+    return Verdict.UNKNOWN
 
 
 def has_all_lengths(node: Node, *, max_states: int = LIMITS.endless_states) -> Verdict:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
+from state_machines.budgets import spend
 from state_machines.caches import WeakValueLruCache
 from state_machines.grammar.boolean import difference
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.symbols import ANY_CODE_POINT
 from state_machines.grammar.word_lists import literals
 from state_machines.limits import LIMITS
+
+NODES_PER_STEP = 4
+"""States of a language whose words are counted in one step."""
 
 _LANGUAGE_WORDS = 4096
 """Words whose membership in one language is stored."""
@@ -65,10 +69,16 @@ def count_words(language: Node, limit: int) -> int:
     layer: dict[Node, int] = {language: 1}
     while layer and counted < limit:
         below: dict[Node, int] = {}
+        begun = 0
         for node, paths in layer.items():
             counted += paths * node.nullable
             for symbols, target in node.transitions:
                 below[target] = min(limit, below.get(target, 0) + paths * len(symbols))
+                begun += paths * len(symbols)
+            # Transitions lead to states with a word, so different beginnings have different words.
+            if counted + begun >= limit:
+                return limit
+        spend(len(layer) // NODES_PER_STEP)
         layer = below
     return min(counted, limit)
 

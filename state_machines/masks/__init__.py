@@ -17,14 +17,15 @@ route            module               typical cause of a slow mask
                                       masks check only the tokens that leave the lexeme
 ``quote``        ``quote_walks``      a short text that occurs at many positions of the source;
                                       these masks are not cached
-``grammar``      ``lexer_walks``      a new set of terminals of a Lark grammar: each set walks the
+``grammar``      ``grammar_walks``    a new set of terminals of a Lark grammar: each set walks the
                                       lexer once, and branches below every lexeme that ends
-``rules``        ``recursive_walks``  GBNF without a lexer, whose ambiguous rules keep many stacks
+``rules``        ``grammar_walks``    GBNF without a lexer, whose ambiguous rules keep many stacks
 ``whole state``  ``trie_walk``        a state with too many configurations, such as an ambiguous
                                       grammar: one derivative of the whole state at each vertex
 ===============  ===================  ============================================================
 
-``MaskCost.rows`` counts the computed rows of automata: a mask with many rows computes a lexeme or
-grammar for the first time, a slow mask with few rows walks many vertices. Walks of automata run in
-the compiled ``walk.c`` by ``kernel_walk``, or in Python by ``descent``, with equal results.
+``MaskCost.rows`` counts the computed rows of automata, ``MaskCost.vertices`` the visits of the
+vertices of the trie: a mask with many rows computes a lexeme or grammar for the first time, a slow
+mask with few rows and few vertices expands a large part of the grammar. Walks of automata run in
+the compiled ``walk.c`` by ``kernel``, or in Python by ``descent``, with equal results.
 """

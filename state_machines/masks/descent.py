@@ -1,6 +1,6 @@
 """The walk of an automaton over a trie of tokens, below one or several vertices.
 
-The compiled kernel visits vertex by vertex (``masks/kernel_walk``). Without it, whole-array
+The compiled kernel visits vertex by vertex (``masks/kernel``). Without it, whole-array
 operations visit level by level.
 """
 
@@ -14,17 +14,17 @@ import numpy as np
 from state_machines.budgets import spend
 from state_machines.grammar.node import Node
 from state_machines.limits import LIMITS
-from state_machines.masks.kernel import KERNEL, Kernel
-from state_machines.masks.kernel_walk import (
+from state_machines.masks.kernel import (
+    KERNEL,
     Begin,
     Descent,
+    Kernel,
     KernelWalk,
     Visits,
     by_kind,
     joined,
 )
-from state_machines.masks.lexeme_automaton import LexemeAutomaton
-from state_machines.masks.stack_automaton import StackAutomaton
+from state_machines.masks.stack_automaton import LexemeAutomaton, StackAutomaton
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_sets import TokenSet, packed
 from state_machines.masks.token_trie import Ids, TokenTrie, intervals
@@ -46,6 +46,8 @@ class Descents:
         self._tables: list[StateTable] = []
         self.rows = 0
         """The number of rows that were computed."""
+        self.vertices = 0
+        """The number of vertices that were visited."""
 
     def descend(self, table: StateTable, begin: Begin) -> Descent:
         """Walk a table of states; no other thread may use it meanwhile."""
@@ -53,8 +55,12 @@ class Descents:
         try:
             with self.kernel_walk() as walk:
                 if walk is None:
-                    return descend_levels(self.trie, table, begin)[0]
-                return walk.descend(table, begin)
+                    found, visits = descend_levels(self.trie, table, begin)
+                    self.vertices += len(visits[0])
+                    return found
+                found = walk.descend(table, begin)
+                self.vertices += walk.visited
+                return found
         finally:
             self.rows += table.rows - rows
 
@@ -85,6 +91,7 @@ class Descents:
             with self.kernel_walk() as walk:
                 assert walk is not None, "asked for with a kernel only"
                 yield walk
+                self.vertices += walk.visited
         finally:
             self.rows += automaton.rows - rows
 
@@ -173,3 +180,35 @@ def descend_levels(trie: TokenTrie, table: StateTable, begin: Begin) -> tuple[De
     tokens = packed(trie.tokens_at_all(visits[0][begin.is_below :]))
     reached = np.unique(visits[1][begin.is_below :]).tolist()
     return Descent(tokens, by_kind(*joined(left), trie.size), reached), visits
+
+
+def states_at_vertices(
+    table: StateTable, start: int, trie: TokenTrie, kernel: Kernel | None = KERNEL
+) -> Ids:
+    """Return the number of the state at every vertex of a trie: int32, shape (vertices,).
+
+    Faster than a descent where most vertices are reached.
+
+    Args:
+        table: The states; no other thread may use them meanwhile.
+        start: The number of the state at the root.
+        trie: The trie.
+        kernel: The compiled kernel; ``None`` for whole-array operations.
+    """
+    states: Ids = np.zeros(trie.size, np.int32)
+    states[0] = start
+    table.expand([start])
+    if kernel is None:
+        for first, last in zip(trie.levels[1:], trie.levels[2:], strict=False):
+            above = states[trie.parent[first:last]]
+            table.expand(np.unique(above).tolist())
+            states[first:last] = table.target[above, trie.byte[first:last]]
+        return states
+    arrays = trie.parent.ctypes.data, trie.byte.ctypes.data, trie.size
+    vertex = 1
+    while vertex < trie.size:
+        target, kind, _ = table.addresses
+        vertex = kernel.walk(*arrays, target, kind, states.ctypes.data, vertex)
+        if vertex < trie.size:
+            table.expand([int(states[trie.parent[vertex]])])
+    return states

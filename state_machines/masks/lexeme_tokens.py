@@ -15,7 +15,6 @@ from typing import Generic, Protocol, TypeVar
 from weakref import ref
 
 import numpy as np
-import numpy.typing as npt
 
 from state_machines.budgets import spend
 from state_machines.caches import LruCache, WeakKeyLruCache
@@ -24,7 +23,8 @@ from state_machines.grammar.remembered import Dispatch, SuffixTest
 from state_machines.grammar.symbols import byte_set, bytes_in
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents
-from state_machines.masks.token_sets import TokenSet, digest_of, packed, without
+from state_machines.masks.grammar_walks import LexemeEnds, LexerTokens, LexerWalks
+from state_machines.masks.token_sets import NO_TOKENS, TokenSet, digest_of, without
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated, intervals
 from state_machines.masks.trie_walk import TrieWalk
 
@@ -106,19 +106,6 @@ class Suffixes:
         return known
 
 
-class LeavingTokens(Protocol):
-    """Tokens that leave a lexeme, by the numbers of their suffixes."""
-
-    @property
-    def suffixes(self) -> Suffixes:
-        """The texts that the tokens write beyond the lexeme."""
-        ...
-
-    def tokens_of(self, numbers: Iterable[int]) -> Ids:
-        """Return the ids of the tokens whose suffixes have the given numbers."""
-        ...
-
-
 class TokensBySuffix:
     """Tokens sorted by their suffixes.
 
@@ -172,14 +159,14 @@ class LexemeTokens:
         self._beyond = beyond
         self._trie = trie
         self._by_byte: dict[int, Ids] = {}
-        self._leaving: dict[int, LeavingTokens] = {}
+        self._leaving: dict[int, TokensBySuffix] = {}
 
     @property
     def weight(self) -> int:
         """The approximate size of the walk in bytes."""
         return self.tokens.nbytes + 2 * self._beyond.nbytes + WALK_OVERHEAD
 
-    def leaving(self, first: int) -> LeavingTokens:
+    def leaving(self, first: int) -> TokensBySuffix:
         """Return the tokens that leave the lexeme with a suffix that begins in a set of bytes."""
         wanted = bytes_in(first)
         self._sort([byte for byte in wanted if byte not in self._by_byte])
@@ -207,6 +194,42 @@ class LexemeTokens:
         vertices, label = vertices[order], label[order]
         starts = np.searchsorted(label, np.arange(257))
         self._by_byte = {byte: vertices[starts[byte] : starts[byte + 1]] for byte in range(256)}
+
+
+def leaving_group(group: LexemeEnds, trie: TokenTrie, first: int) -> TokensBySuffix:
+    """Return the tokens that leave a lexeme where the lexer cannot continue it.
+
+    Args:
+        group: The vertices after the lexeme.
+        trie: The trie of the walk.
+        first: The set of the bytes after the lexeme.
+    """
+    first &= group.first
+    known = group.leaving.get(first)
+    if known is None:
+        vertices = [v for v in group.vertices.tolist() if first >> trie.byte_at(v) & 1]
+        # All threads must use one object, since the keys of masks contain its id.
+        known = group.leaving.setdefault(first, tokens_by_suffix(trie, vertices))
+    found: TokensBySuffix = known
+    return found
+
+
+def leaving_ends(walk: LexerTokens, walks: LexerWalks, complete: int, first: int) -> TokensBySuffix:
+    """Return the tokens that leave a lexeme of some terminals, also where the lexer continues it.
+
+    Args:
+        walk: The walk of the lexeme.
+        walks: The walks of the trie.
+        complete: The terminals, as a set.
+        first: The set of the bytes after the lexeme; more may be included.
+    """
+    known = walk.exits.get(complete)
+    if known is None:
+        beyond = walks.trie.children_of(walk.ends(walks)[complete])
+        made = LexemeTokens(NO_TOKENS, beyond, walks.trie)
+        known = walk.exits.setdefault(complete, made)
+    found: TokensBySuffix = known.leaving(first)
+    return found
 
 
 class StringTokens(LexemeTokens):
@@ -251,90 +274,13 @@ class StringTokens(LexemeTokens):
         kept = np.setdiff1d(self.quotes, quotes)
         return StringTokens(without(self.tokens, ids), kept, self._trie, self._closing)
 
-    def leaving(self, first: int) -> LeavingTokens:
+    def leaving(self, first: int) -> TokensBySuffix:
         """Return the tokens that leave the string."""
         del first
         known = self._leaving.get(0)
         if known is None:
             known = self._leaving.setdefault(0, self._closing.leaving(self.quotes))
         return known
-
-
-class FreeTextTokens(LexemeTokens):
-    """The tokens of a text that may end at many vertices.
-
-    Args:
-        tokens: The tokens that stay inside the text or end with it.
-        exits: The vertices where the text may end: int32.
-        trie: The token trie.
-    """
-
-    __slots__ = ("exits",)
-
-    def __init__(self, tokens: TokenSet, exits: Ids, trie: TokenTrie) -> None:
-        super().__init__(tokens, NO_VERTICES, trie)
-        self.exits = exits
-
-    @property
-    def weight(self) -> int:
-        """The approximate size of the walk in bytes."""
-        return super().weight + self.exits.nbytes
-
-    def _sort(self, labels: Sequence[int]) -> None:
-        """Find the vertices beyond the text by their bytes."""
-        if len(labels) > FEW_BYTES:
-            self._beyond = self._trie.children_of(self.exits)
-            super()._sort(labels)
-            self._beyond = NO_VERTICES
-            return
-        if not labels:
-            return
-        may_end = np.zeros(self._trie.size, np.bool_)
-        may_end[self.exits] = True
-        for byte in labels:
-            children = self._trie.vertices_of(byte)
-            self._by_byte[byte] = children[may_end[self._trie.parent[children]]]
-
-    @classmethod
-    def of(cls, vertices: Ids, may_end: npt.NDArray[np.bool_], trie: TokenTrie) -> FreeTextTokens:
-        """Return the tokens of a text.
-
-        Args:
-            vertices: The vertices that the text reaches: int32.
-            may_end: Whether the text may end there: bool, of the same shape.
-            trie: The token trie.
-        """
-        return cls(packed(trie.tokens_at_all(vertices)), vertices[may_end], trie)
-
-    def vertices_beyond(self, byte: int) -> list[int]:
-        """Return the vertices outside the text that a byte leads to from where it may end."""
-        trie = self._trie
-        may_end = np.zeros(trie.size, np.bool_)
-        may_end[0] = True
-        may_end[self.exits] = True
-        children = trie.vertices_of(byte)
-        outside = may_end[trie.parent[children]] & ~may_end[children]
-        return children[outside].tolist()  # type: ignore[no-any-return]
-
-    def ending_at(self, exits: list[int]) -> FreeTextTokens:
-        """Return the tokens of a text that also reaches some vertices, and ends only there."""
-        ends = np.array(exits, np.int32)
-        tokens = packed(concatenated([self.tokens.ids, self._trie.tokens_at_all(ends)]))
-        return FreeTextTokens(tokens, ends, self._trie)
-
-    def ending_late(self, min_chars: int, *, is_prefix_free: bool) -> FreeTextTokens:
-        """Return the tokens where the text ends after at least ``min_chars`` characters.
-
-        Args:
-            min_chars: Number of characters that begin before the end.
-            is_prefix_free: Whether no word of the language begins another one. Then a word that
-                ends too early is no beginning of a longer word.
-        """
-        late = self._trie.characters[self.exits] >= min_chars
-        tokens = self.tokens
-        if is_prefix_free:
-            tokens = without(tokens, self._trie.tokens_at_all(self.exits[~late]))
-        return FreeTextTokens(tokens, self.exits[late], self._trie)
 
 
 class ClosingQuotes:

@@ -26,12 +26,10 @@ from state_machines.grammar.nodes import concatenation
 from state_machines.grammar.substring import EncodedQuote
 from state_machines.grammar.until import UntilText
 from state_machines.limits import LIMITS
-from state_machines.masks.descent import Descents, below
-from state_machines.masks.heading_walks import HeadingWalks
-from state_machines.masks.kernel import states_at_vertices
+from state_machines.masks.descent import Descents, below, states_at_vertices
+from state_machines.masks.free_texts import FreeTextTokens, HeadingWalks
 from state_machines.masks.lexeme_tokens import (
     NO_VERTICES,
-    FreeTextTokens,
     LexemeTokens,
     StringTokens,
     WalkCache,

@@ -50,12 +50,10 @@ from state_machines.grammar.text_languages import word_language
 from state_machines.grammar.tokens import begins_with_spelling
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents
-from state_machines.masks.lexeme_tokens import LeavingTokens
+from state_machines.masks.grammar_walks import LexerTokens, RecursiveWalks
+from state_machines.masks.lexeme_tokens import TokensBySuffix, leaving_ends, leaving_group
 from state_machines.masks.lexemes import Lexemes, texts_of
-from state_machines.masks.lexer_exits import exits, leaving
-from state_machines.masks.lexer_walks import LexerTokens
 from state_machines.masks.quote_walks import QuoteMasks, is_sparse_quote
-from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.spelled_tokens import SpelledTokens
 from state_machines.masks.token_sets import Bits, TokenSet, digest_of, united, without
 from state_machines.masks.token_trie import Ids, TokenTrie, concatenated
@@ -66,7 +64,7 @@ _ENDED_PREFIXES = 16
 """Prefixes of names for which the tokens that end the names are stored."""
 
 _MASK_ENDINGS = 4096
-"""Names after one prefix for which they are stored."""
+"""Names, and lists of names, after one prefix for which they are stored."""
 
 MASK_OVERHEAD = 1500
 """Approximate bytes of a mask and its key beside its ids."""
@@ -100,7 +98,7 @@ class _LexemePart(NamedTuple):
     """
 
     inside: TokenSet
-    leaving: LeavingTokens | None
+    leaving: TokensBySuffix | None
     suffixes: frozenset[int]
     excepted_vertices: tuple[int, ...]
     excepted_ids: bytes
@@ -158,9 +156,9 @@ class MaskMaker:
         self.quotes = QuoteMasks(self._descents, self._trie_walk.tokens, self._size, self._end_ids)
         self._recursive = RecursiveWalks(self._descents, self._trie_walk.tokens_by_state)
         self._lexemes = Lexemes(self._descents)
-        self._known_endings: WeakKeyLruCache[Node, dict[str, tuple[_Ending, ...]]] = (
-            WeakKeyLruCache(_ENDED_PREFIXES)
-        )
+        self._known_endings: WeakKeyLruCache[
+            Node, dict[tuple[str, ...] | str, tuple[_Ending, ...]]
+        ] = WeakKeyLruCache(_ENDED_PREFIXES)
         self._masks: LruCache[bytes, Ids | Bits] = LruCache(LIMITS.mask_bytes)
         """The masks, as :attr:`TokenSet.stored`."""
         self.dense: LruCache[bytes, npt.NDArray[np.bool_]] = LruCache(LIMITS.dense_mask_bytes)
@@ -185,6 +183,11 @@ class MaskMaker:
     def rows(self) -> int:
         """The number of rows of automata that were computed."""
         return self._descents.rows
+
+    @property
+    def vertices(self) -> int:
+        """The number of vertices of the vocabulary's trie that were visited."""
+        return self._descents.vertices
 
     def cached(self, key: bytes) -> npt.NDArray[np.bool_] | None:
         """Return the mask of a key that :meth:`mask` returned; ``None`` if it was evicted."""
@@ -307,7 +310,7 @@ class MaskMaker:
                 continue
             for complete in walk.ends(walks):
                 if any(after.nullable for after in before.after(complete)):
-                    beyond = exits(walk, walks, complete, tail.first_bytes)
+                    beyond = leaving_ends(walk, walks, complete, tail.first_bytes)
                     parts.arrays.append(beyond.tokens_of(beyond.suffixes.accepted(tail)))
 
     def _collect_nested(
@@ -319,7 +322,7 @@ class MaskMaker:
                 assert isinstance(after, Lexed)
                 for node in after.nested_texts:
                     node = node if tail is None else concatenation(node, tail)
-                    found = leaving(group, self.trie, node.first_bytes)
+                    found = leaving_group(group, self.trie, node.first_bytes)
                     parts.arrays.append(found.tokens_of(found.suffixes.accepted(node)))
 
     def _collect_after_empty_lexeme(
@@ -338,7 +341,7 @@ class MaskMaker:
         state: Node,
         split: LexemeSplit,
         continuation: Node,
-        leaving: LeavingTokens,
+        leaving: TokensBySuffix,
         few: list[int],
     ) -> frozenset[int]:
         """Return the numbers of the suffixes that are accepted without regard to remembered words.
@@ -380,7 +383,7 @@ class MaskMaker:
                 few += self._trie_walk.tokens(node, vertex)
         return tuple(vertex for _, vertex in endings), b""
 
-    def _endings(self, split: LexemeSplit, words: list[str]) -> list[_Ending] | None:
+    def _endings(self, split: LexemeSplit, words: tuple[str, ...]) -> tuple[_Ending, ...] | None:
         """Return where tokens may complete words of the lexeme, closing quote included.
 
         ``None`` if the lexeme is no JSON string, or its prefix has too many words.
@@ -391,8 +394,12 @@ class MaskMaker:
         known = self._known_endings.peek(prefix)
         if known is None or len(known) >= _MASK_ENDINGS:
             known = self._known_endings.put(prefix, {})
+        # Most states have the words of a state before them.
+        found = known.get(words)
+        if found is not None:
+            return found
         leads: list[bytes] | None = None
-        found: list[_Ending] = []
+        endings_of_all: list[_Ending] = []
         for word in words:
             endings = known.get(word)
             if endings is None:
@@ -400,8 +407,8 @@ class MaskMaker:
                 if leads is None:
                     return None
                 endings = known[word] = self._endings_of(word, prefix, leads)
-            found += endings
-        return found
+            endings_of_all += endings
+        return known.setdefault(words, tuple(endings_of_all))
 
     def _endings_of(self, word: str, prefix: Node, leads: list[bytes]) -> tuple[_Ending, ...]:
         if not (word.isascii() and word.isprintable()) or '"' in word or "\\" in word:

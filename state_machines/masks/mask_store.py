@@ -32,14 +32,16 @@ class MaskCost(NamedTuple):
 
     Attributes:
         routes: How the parts of the state were walked; :mod:`state_machines.masks` has their table.
-        rows: Rows of automata that were computed. If several threads compute masks, some of these
-            may be theirs.
+        rows: Rows of automata that the walks asked for and that were computed. If several threads
+            compute masks, some of these rows and of the vertices may be theirs.
+        vertices: Visits of vertices of the vocabulary's trie.
         steps: Steps of the work budget; see :mod:`state_machines.budgets`.
         seconds: Elapsed time.
     """
 
     routes: tuple[str, ...]
     rows: int
+    vertices: int
     steps: int
     seconds: float
 
@@ -87,13 +89,13 @@ class MaskStore(PerVocabulary):
     def _compute(self, state: Node, steps: int) -> npt.NDArray[np.bool_]:
         start = perf_counter()
         routes: list[str] = []
-        rows = self._maker.rows
+        rows, vertices = self._maker.rows, self._maker.vertices
         budget = derivative_budget(steps)
         with budget:
             state.mask, dense = self._maker.mask(state, routes)
         seconds = perf_counter() - start
-        rows = self._maker.rows - rows
-        self._costs.append((ref(state), tuple(routes), rows, budget.steps_taken, seconds))
+        walked = self._maker.rows - rows, self._maker.vertices - vertices
+        self._costs.append((ref(state), tuple(routes), *walked, budget.steps_taken, seconds))
         return dense
 
     def cost(self, state: Node) -> MaskCost | None:
@@ -107,5 +109,5 @@ class MaskStore(PerVocabulary):
         start = perf_counter()
         with suppress(GrammarBudgetError):
             if state.mask is None and self._quotes.mask(state) is not None:
-                return MaskCost(("quote",), 0, 0, perf_counter() - start)
+                return MaskCost(("quote",), 0, 0, 0, perf_counter() - start)
         return None

@@ -23,7 +23,7 @@ from state_machines.grammar.nodes import Concatenation
 from state_machines.grammar.substring import BegunQuote, EncodedQuote, SpelledSource
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents
-from state_machines.masks.kernel_walk import TOKENS_PER_STEP
+from state_machines.masks.kernel import TOKENS_PER_STEP
 from state_machines.masks.token_sets import TokenSet, packed
 from state_machines.masks.token_trie import Ids, TokenTrie
 from state_machines.vocabulary.array_file import pack

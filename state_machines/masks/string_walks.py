@@ -34,8 +34,7 @@ from state_machines.grammar.nodes import (
 )
 from state_machines.grammar.shortest import has_all_lengths, shortest_length
 from state_machines.grammar.symbols import ANY_CODE_POINT
-from state_machines.masks.descent import Descents, below
-from state_machines.masks.kernel import states_at_vertices
+from state_machines.masks.descent import Descents, below, states_at_vertices
 from state_machines.masks.lexeme_tokens import NO_VERTICES, ClosingQuotes, WalkCache
 from state_machines.masks.token_sets import Bits, TokenSet, packed, united, within, without
 from state_machines.masks.token_trie import Ids, TokenTrie

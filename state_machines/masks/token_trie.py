@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from state_machines.caches import LruCache
 from state_machines.grammar.symbols import byte_set, bytes_in
-from state_machines.masks.byte_classes import CHARACTERS, CLASS_OF, LAST_ASCII, WHOLE_CHARACTERS
+from state_machines.masks.state_table import CHARACTERS, CLASS_OF, LAST_ASCII, WHOLE_CHARACTERS
 from state_machines.vocabulary import Vocabulary
 from state_machines.vocabulary.array_file import ArrayGroups, Arrays, pack
 
@@ -36,7 +36,7 @@ _VERTEX_TOKENS = [
     *((name, np.int32) for name in ("low", "end", "high", "depth_and_byte")),
 ]
 VERTEX = np.dtype([*_VERTEX_TOKENS, ("first_child", np.int32), ("end_child", np.int32)])
-"""``trie_vertex`` of ``walk.c``; see :mod:`~state_machines.masks.byte_classes`."""
+"""``trie_vertex`` of ``walk.c``; see :mod:`~state_machines.masks.state_table`."""
 
 ORDERED_VERTEX = np.dtype([*_VERTEX_TOKENS, ("after", np.int32), ("number", np.int32)])
 """``ordered_vertex`` of ``walk.c``."""

@@ -34,7 +34,7 @@ from state_machines.grammar.substring import EncodedQuote
 from state_machines.grammar.symbols import bytes_in
 from state_machines.limits import LIMITS
 from state_machines.masks.descent import Descents, below
-from state_machines.masks.lexer_walks import LexerWalks
+from state_machines.masks.grammar_walks import LexerWalks
 from state_machines.masks.quote_walks import quote_walk
 from state_machines.masks.state_table import StateTable, TooManyStatesError
 
@@ -186,6 +186,7 @@ class TrieWalk:
             else:
                 assert isinstance(node, Lexed)
                 pending.extend(self._walk_lexer(node, tail, at, found))
+        self._descents.vertices += visits
         return found
 
     def _walk_lexer(
@@ -298,6 +299,7 @@ class TrieWalk:
             inner = trie.descend(at, node.first_bytes, found)
             spend(1 + len(inner) // 8)
             pending.extend((node.derivative(byte), child) for byte, child in inner)
+        self._descents.vertices += visits
         return found
 
     def _tokens_by_automaton(self, node: Node) -> list[int] | None:

@@ -11,7 +11,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #endif
 
-EXPORTED const int32_t version = 16;
+EXPORTED const int32_t version = 17;
 
 /* Write the state of an automaton at every vertex of a trie, beginning with `from`.
  *
@@ -85,7 +85,7 @@ typedef struct {
  * bits: one for each token that is found; few: the first of their ids.
  * leaving: the vertices with the first byte after a lexeme, and the kinds of the states before it:
  * those without a target, or all if not `longest`.
- * visited: if wanted, all vertices with their states.
+ * visited: if wanted, all vertices with their states; visits: their number.
  * reached: the states that were reached, each of them marked in is_reached.
  */
 typedef struct {
@@ -114,8 +114,9 @@ static void visit(descent *walk, int32_t vertex, int32_t state)
 {
     if (walk->visited) {
         walk->visited[walk->visits] = vertex;
-        walk->visited_states[walk->visits++] = state;
+        walk->visited_states[walk->visits] = state;
     }
+    walk->visits++;
 }
 
 /* Add the tokens at a vertex that is reached in a state, and those below it if the state loops on all

@@ -338,8 +338,8 @@ class AnswerAutomaton:
     ) -> Iterator[Transition]:
         """Yield a free text up to each marker that may end it, and the text without a marker.
 
-        The text cannot begin with a marker among its ``alternatives``. Where a sub-state may follow
-        at the start of a line, the text that ends anywhere may also end there.
+        The text cannot begin with a marker or heading among its ``alternatives``. Where a sub-state
+        may follow at the start of a line, the text that ends anywhere may also end there.
         """
         following = self._positions.follow(target, True)
         closing = [
@@ -352,6 +352,8 @@ class AnswerAutomaton:
         prefixes = MarkerPrefixes(marker.text for marker, _ in closing)
         lines = [entry.part for entry in following if isinstance(entry.part, LineStart)]
         headings = union(dict.fromkeys(part.headings for part in lines))
+        instead = [entry.part for entry in alternatives if isinstance(entry.part, LineStart)]
+        first = union(dict.fromkeys(part.headings for part in (*lines, *instead)))
         self._check_text(text, following)
         free = text_without(strings, text.min_chars, text.max_chars, excluded_starts)
         for marker, entry in closing:
@@ -361,7 +363,7 @@ class AnswerAutomaton:
             if until is not EMPTY:
                 yield Transition(
                     text,
-                    encoded(without_headings(until, headings), RAW),
+                    encoded(without_headings(until, headings, first), RAW),
                     self._target_of_marker(entry, values),
                     marker=marker,
                     marker_length=len(marker.text.encode()),
@@ -371,10 +373,10 @@ class AnswerAutomaton:
         after_text = AutomatonState(target, True, values)
         at_line = AutomatonState(target, True, values, is_at_line=True) if lines else None
         if self.skipped_to_end(target) is not None or self.transitions(after_text):
-            node = encoded(without_headings(free, headings), RAW)
+            node = encoded(without_headings(free, headings, first), RAW)
             yield Transition(text, node, after_text, prefixes=prefixes, line_target=at_line)
         elif at_line is not None:
-            node = ending_with_line(encoded(without_headings(free, headings), RAW))
+            node = ending_with_line(encoded(without_headings(free, headings, first), RAW))
             yield Transition(text, node, at_line, prefixes=prefixes)
 
     def _check_text(self, text: Text, following: tuple[FollowEntry, ...]) -> None:

@@ -158,7 +158,8 @@ class LineStart(SubState):
     """A sub-state that follows free text only at the start of a line, or of the text.
 
     No line of the text begins with a heading: once it is written, the sub-state is certain. A line
-    feed within the beginning of a heading does not start a line.
+    feed within the beginning of a heading does not start a line. If the sub-state stands in place
+    of the text and not behind it, only the first line does not begin with a heading.
 
     Attributes:
         headings: The language of headings, over code points. None is empty. A heading begins with a
@@ -251,9 +252,9 @@ class Text(Part):
     """Free text.
 
     The text contains no marker that may follow it, and no heading of a :class:`LineStart` that may
-    follow it. It does not begin with a marker that may stand in its place. (A marker between two
-    rounds of a repetition counts together with the part after it.) Where several markers end at the
-    same character, the longest counts.
+    follow it. It does not begin with a marker or heading that may stand in its place. (A marker
+    between two rounds of a repetition counts together with the part after it.) Where several
+    markers end at the same character, the longest counts.
 
     No text directly follows another one, since markers could hide where they meet: a text that may
     be empty is left out there, and one that may not raises an error.

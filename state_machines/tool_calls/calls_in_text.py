@@ -1,7 +1,7 @@
 r"""Calls that a model writes as JSON in its text, in every tool format.
 
 Models with little training for tools answer with a JSON object that names the tool, at the start
-of a line or in a Markdown fence::
+of the answer or of a line, or in a Markdown fence::
 
     [fence] [`[`] {"name": "weather", "arguments": {"city": "Oslo"}} [`]`] [fence]
 
@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from state_machines.argument_notations import JSON
 from state_machines.grammar.boolean import intersection
@@ -48,6 +48,9 @@ from state_machines.root.parts import (
     leaves,
 )
 from state_machines.tool_calls.call import CALL, CallArguments, CallLayout, CallStart, ToolSignature
+
+CallsInText: TypeAlias = Literal["off", "start", "lines"]
+"""Where JSON in free text is a call: nowhere, in place of the text, or also after lines of it."""
 
 _INDENT = "[ \\t]{0,16}"
 _SPACE = f"(?: |\\r?\\n{_INDENT})?"

@@ -215,11 +215,15 @@ def test_check_finds_contradictions(calculation: str, answer: int, reason: str) 
 
 def test_text_of_an_extraction_does_not_name_the_fields() -> None:
     for record in make_records("extraction", 0, 8):
-        text, behind = prompt_of(record, "text"), prompt_of(record, "instruction")
+        text, behind = prompt_of(record, "text"), prompt_of(record, "names")
         assert record.question.startswith(f"{text}\n\nExtract")
         assert "Extract" not in text
         line = f"Extract {', '.join(record.gold)} from this text as JSON:"
         assert behind == f"{line}\n\n{text}"
+        has_date = any(
+            field.get("format") == "date" for field in record.schema["properties"].values()
+        )
+        assert ("(YYYY-MM-DD)" in prompt_of(record, "instruction")) == has_date
     assert not ARMS["ours-text"].runs("calls")
 
 

@@ -175,7 +175,7 @@ KINDS: dict[str, Callable[[], dict[str, Any]]] = {
         )
     },
     "confidence": lambda: {"response_format": RECORD, "confidence": True},
-    "calls in text": lambda: {"tools": [TOOL], "calls_in_text": True, "max_tokens": 70},
+    "calls in text": lambda: {"tools": [TOOL], "calls_in_text": "lines", "max_tokens": 70},
     "late": lambda: {"response_format": LIST, "max_seconds": 1e-9},
 }
 """Arguments of requests, by the name of a feature."""

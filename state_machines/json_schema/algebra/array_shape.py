@@ -16,6 +16,9 @@ from state_machines.limits import LIMITS
 _COUNTED_CONTAINS = 8
 """``contains`` keywords with counts on one array; the states are a product of the counts."""
 
+COUNTS_PER_STEP = 8
+"""Bounds on the number of items that are compared in one step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -69,6 +72,9 @@ class ArrayShape:
     def conjoin(self, other: ArrayShape, table: TermTable) -> ArrayShape:
         """Return the intersection of both sets."""
         width = max(len(self.prefix), len(other.prefix))
+        counts = len(self.counted) + len(other.counted)
+        if counts >= COUNTS_PER_STEP:
+            spend(counts // COUNTS_PER_STEP)
         bounds = [bound for bound in (self.max_items, other.max_items) if bound is not None]
         return _trimmed(
             ArrayShape(

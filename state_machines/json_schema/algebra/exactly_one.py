@@ -1,22 +1,22 @@
 """The values that are in exactly one of several terms.
 
 ``oneOf`` needs the complement of an alternative, which is costly, only where alternatives overlap.
-Pairs of alternatives are proven disjoint by their types and by *tags*: constants of the value
-itself, or of a property that the alternatives require.
+Most pairs of many alternatives are proven disjoint by bit sets: by their types and constants, and
+by the types and constants of the properties that they require. The pairs that are left are tested.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from state_machines.budgets import Verdict, spend
 from state_machines.errors import UnsupportedSchemaError
 from state_machines.grammar.node import EMPTY
 from state_machines.grammar.text_languages import list_words
-from state_machines.json_schema.algebra.terms import Evaluated, Term, TermTable
+from state_machines.json_schema.algebra.object_shape import ObjectShape, bit_indices
+from state_machines.json_schema.algebra.terms import FALSE, Evaluated, Term, TermTable
 from state_machines.json_schema.algebra.value_sets import (
     ANY_TEXT,
     ANY_VALUE,
@@ -28,15 +28,17 @@ from state_machines.limits import LIMITS
 from state_machines.reader_languages.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
 
 FEW_ALTERNATIVES = 8
-"""Alternatives up to which every pair is tested for overlap; beyond, tags preselect the pairs."""
+"""Alternatives up to which every pair is tested for overlap."""
 
-MAX_PAIRS = 8192
+MAX_PAIRS = 32_768
 """Pairs of alternatives that are tested for overlap."""
 
-_ANY = object()
-"""The tag of all values of a type."""
+PAIRS_PER_STEP = 4
+"""Pairs of alternatives that are listed in one step."""
 
-_Tag = tuple[str, Hashable]
+_Place: TypeAlias = tuple[Hashable, ...]
+"""A set of values: all, those of a type, or a constant of a type. A prefix is a superset."""
+
 _Kind = TypeVar("_Kind")
 
 
@@ -58,18 +60,13 @@ def in_exactly_one(
     """
     inside = [table.all_of((within, term)) for term in terms]
     values = [values_of(term) for term in inside]
-    known = [each for each in values if each is not None]
-    candidates = _not_wholly_in_two(known)
+    candidates = _not_wholly_in_two([each for each in values if each is not None])
     if candidates != ANY_VALUE:
         terms = [table.all_of((table.evaluated(candidates), term)) for term in terms]
     pairs: Iterable[tuple[int, int]] = combinations(range(len(terms)), 2)
     if len(terms) > FEW_ALTERNATIVES:
-        name = _discriminator(known, table)
-        tags = [
-            None if each is None else set(_tags_of(conjoin(each, candidates, table), name, table))
-            for each in values
-        ]
-        pairs = sorted(_sharing_a_tag(tags))
+        values = [None if each is None else conjoin(each, candidates, table) for each in values]
+        pairs = _pairs(_may_overlap(values, table))
     overlapping = []
     for i, j in pairs:
         spend()
@@ -100,94 +97,165 @@ def _unless_shared(every: _Kind, none: _Kind, sets: Sequence[_Kind]) -> _Kind:
     return none if sum(each == every for each in sets) > 1 else every
 
 
-def _tags_of(values: ValueSet, name: str | None, table: TermTable) -> Iterator[_Tag]:
-    """Yield tags such that two sets without a common tag are disjoint.
+class _Index:
+    """The indices of sets by the places of their values, as bit sets."""
 
-    Args:
-        values: The set.
-        name: The discriminator; its constants are the tags of objects that require it.
-        table: Builds the terms of properties.
+    def __init__(self) -> None:
+        self._at: dict[_Place, int] = {}
+        self._below: dict[_Place, int] = {}
+
+    def add(self, index: int, places: Iterable[_Place]) -> None:
+        """Add the places that cover a set."""
+        bit, at, below = 1 << index, self._at, self._below
+        for place in places:
+            at[place] = at.get(place, 0) | bit
+            below[()] = below.get((), 0) | bit
+            for end in range(1, len(place) + 1):
+                prefix = place[:end]
+                below[prefix] = below.get(prefix, 0) | bit
+
+    def near(self, places: Iterable[_Place]) -> int:
+        """Return the sets that may share a value with a set that the places cover."""
+        found = 0
+        for place in places:
+            found |= self._below.get(place, 0)
+            for end in range(len(place)):
+                found |= self._at.get(place[:end], 0)
+        return found
+
+
+class _Objects:
+    """The indices of sets of objects by required and forbidden properties, as bit sets."""
+
+    def __init__(self) -> None:
+        self._all = 0
+        self._requiring: dict[str, int] = {}
+        self._values: dict[str, _Index] = {}
+        self._closed = 0
+        self._listing: dict[str, int] = {}
+        self._forbidding: dict[str, int] = {}
+
+    def add(
+        self, index: int, shapes: Sequence[ObjectShape], required: Mapping[str, set[_Place]]
+    ) -> None:
+        """Add the union of shapes, with the places of the values of its required properties."""
+        bit = 1 << index
+        self._all |= bit
+        for name, places in required.items():
+            self._requiring[name] = self._requiring.get(name, 0) | bit
+            self._values.setdefault(name, _Index()).add(index, places)
+        by_name = self._forbidding
+        if all(shape.has_listed_names for shape in shapes):
+            self._closed |= bit
+            by_name = self._listing
+            names = {
+                n for shape in shapes for n, term in shape.properties.items() if term is not FALSE
+            }
+        else:
+            names = set.intersection(
+                *({n for n, term in s.properties.items() if term is FALSE} for s in shapes)
+            )
+        spend(len(names) // 16)
+        for name in names:
+            by_name[name] = by_name.get(name, 0) | bit
+
+    def near(self, required: Mapping[str, set[_Place]]) -> int:
+        """Return the sets that may share an object with a set that requires some properties."""
+        found = self._all
+        for name, places in required.items():
+            forbidding = self._closed & ~self._listing.get(name, 0) | self._forbidding.get(name, 0)
+            found &= ~(self._requiring[name] | forbidding) | self._values[name].near(places)
+        return found
+
+
+def _may_overlap(sets: Sequence[ValueSet | None], table: TermTable) -> list[int]:
+    """Return for each set the bit set of the sets that may share a value with it.
+
+    A set that is ``None`` may share a value with every set. Each pair of sets has to be looked up
+    from both sides: a set that requires a property does not overlap with one that forbids it.
     """
-    if values.null:
-        yield "null", _ANY
-    for value in values.booleans:
-        yield "boolean", value
-    if values.arrays:
-        yield "array", _ANY
-    for kind, few in (("number", _few_numbers(values)), ("string", _few_strings(values))):
-        yield from ((kind, value) for value in ((_ANY,) if few is None else few))
-    for shape in values.objects:
-        tags = None
-        if name is not None and name in shape.required:
-            tags = _few_values(shape.value_of(name, table))
-        yield from (("object", value) for value in ((_ANY,) if tags is None else tags))
+    scalars, objects = _Index(), _Objects()
+    every = (1 << len(sets)) - 1
+    unknown = 0
+    entries: list[tuple[list[_Place], Mapping[str, set[_Place]] | None] | None] = []
+    for index, values in enumerate(sets):
+        spend()
+        if values is None:
+            unknown |= 1 << index
+            entries.append(None)
+            continue
+        places = list(_places(values))
+        scalars.add(index, places)
+        required = _required_places(values.objects, table) if values.objects else None
+        if required is not None:
+            objects.add(index, values.objects, required)
+        entries.append((places, required))
+    overlapping = []
+    for entry in entries:
+        if entry is None:
+            overlapping.append(every)
+            continue
+        places, required = entry
+        shared = unknown | scalars.near(places)
+        overlapping.append(shared if required is None else shared | objects.near(required))
+    return overlapping
 
 
-def _few_numbers(values: ValueSet) -> Iterable[Hashable] | None:
-    return None if values.numbers.intervals else values.numbers.points
+def _required_places(shapes: Sequence[ObjectShape], table: TermTable) -> Mapping[str, set[_Place]]:
+    """Return the properties that all shapes require, with places that cover their values."""
+    required: dict[str, set[_Place]] = {}
+    for name in shapes[0].required:
+        if all(name in shape.required for shape in shapes[1:]):
+            spend()
+            terms = (shape.value_of(name, table) for shape in shapes)
+            required[name] = {place for term in terms for place in _term_places(term)}
+    return required
 
 
-def _few_strings(values: ValueSet) -> Iterable[Hashable] | None:
-    if values.strings.max_length is None:
-        return None
-    return list_words(values.strings, LIMITS.tagged_values)
-
-
-def _few_values(term: Term) -> list[Hashable] | None:
-    """Return the values of a term that contains only a few scalars, else ``None``."""
+def _term_places(term: Term) -> Iterable[_Place]:
     if not isinstance(term, Evaluated):
-        return None
+        return ((),)
     values = value_set(term)
-    numbers, strings = _few_numbers(values), _few_strings(values)
-    if numbers is None or strings is None or values.arrays or values.objects:
-        return None
-    flags = (None,) if values.null else ()
-    return [*flags, *values.booleans, *numbers, *strings]
+    return (*_places(values), *((("object",),) if values.objects else ()))
 
 
-def _discriminator(known: Sequence[ValueSet], table: TermTable) -> str | None:
-    """Return the property that most shapes require with only a few values."""
-    names = Counter(
-        name
-        for values in known
-        for shape in values.objects
-        for name in shape.required
-        if _few_values(shape.value_of(name, table)) is not None
-    )
-    return max(names, key=names.__getitem__, default=None)
+def _places(values: ValueSet) -> Iterator[_Place]:
+    """Yield places that cover the values of a set other than objects."""
+    if values.null:
+        yield ("null",)
+    for flag in values.booleans:
+        yield "boolean", flag
+    if values.arrays:
+        yield ("array",)
+    if values.numbers.intervals:
+        yield ("number",)
+    else:
+        yield from (("number", number) for number in values.numbers.points)
+    texts = None
+    if values.strings.max_length is not None:
+        texts = list_words(values.strings, LIMITS.tagged_values)
+    if texts is None:
+        yield ("string",)
+    else:
+        yield from (("string", text) for text in texts)
 
 
-def _sharing_a_tag(tags: Sequence[set[_Tag] | None]) -> set[tuple[int, int]]:
-    """Return the pairs of sets with a common tag, and all pairs with a set of unknown tags.
+def _pairs(overlapping: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the pairs of sets each of which may share a value with the other.
 
     Raises:
         UnsupportedSchemaError: The pairs are too many. They are counted before they are listed.
     """
-    holders: dict[_Tag, list[int]] = {}
-    of_kind: dict[str, list[int]] = {}
-    unknown = [index for index, found in enumerate(tags) if found is None]
-    for index, found in enumerate(tags):
-        for tag in found or ():
-            holders.setdefault(tag, []).append(index)
-        for kind in {kind for kind, _ in found or ()}:
-            of_kind.setdefault(kind, []).append(index)
-    pairs: set[tuple[int, int]] = set()
-    groups: list[tuple[Sequence[int], Sequence[int]]] = [(unknown, range(len(tags)))]
-    groups += [
-        (indices, of_kind[kind] if value is _ANY else indices)
-        for (kind, value), indices in holders.items()
-    ]
-    for indices, others in groups:
-        # All indices are among the others.
-        count = len(indices) * (2 * len(others) - len(indices) - 1) // 2
-        if count <= MAX_PAIRS:
-            spend(count // 8)
-            pairs.update((min(i, j), max(i, j)) for i in indices for j in others if i != j)
-        if max(count, len(pairs)) > MAX_PAIRS:
+    pairs: list[tuple[int, int]] = []
+    for i, others in enumerate(overlapping):
+        after = others >> (i + 1) << (i + 1)
+        spend(after.bit_count() // PAIRS_PER_STEP)
+        pairs += [(i, j) for j in bit_indices(after) if overlapping[j] >> i & 1]
+        if len(pairs) > MAX_PAIRS:
             raise UnsupportedSchemaError(
                 f"more than {MAX_PAIRS:,} pairs of alternatives may overlap",
                 keyword="oneOf",
-                hint="Let a required property have a different constant in each alternative, or "
-                "write anyOf",
+                hint="Let a required property have a different constant or type in each "
+                "alternative, or write anyOf",
             )
     return pairs

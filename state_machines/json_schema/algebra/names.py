@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, reduce
-from itertools import islice
+from itertools import islice, takewhile
 from operator import itemgetter, or_
 
 from state_machines.grammar.boolean import difference, everything, intersection
@@ -31,6 +31,7 @@ class ListedNames:
         self.names = listed_names(shape)
         self.terms = [shape.value_of(name, table) for name in self.names]
         self._indices = {name: index for index, name in enumerate(self.names)}
+        self._rests: dict[str, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -51,12 +52,19 @@ class ListedNames:
     def _sorted(self) -> list[str]:
         return sorted(self.names)
 
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """Yield the names that begin with a prefix."""
-        for name in islice(self._sorted, bisect_left(self._sorted, prefix), None):
-            if not name.startswith(prefix):
-                return
-            yield name
+    def rests_after(self, prefix: str) -> tuple[str, ...]:
+        """Return the rest of each name that begins with a prefix."""
+        known = self._rests.get(prefix)
+        if known is None:
+            names = islice(self._sorted, bisect_left(self._sorted, prefix), None)
+            known = tuple(
+                name[len(prefix) :]
+                for name in takewhile(lambda name: name.startswith(prefix), names)
+            )
+            # Prefixes of no name are unbounded in number.
+            if known:
+                self._rests[prefix] = known
+        return known
 
 
 class _Subset(Mapping[str, Term]):
@@ -113,9 +121,9 @@ class NameCell:
 
 def name_cells(shape: ObjectShape, table: TermTable) -> tuple[NameCell, ...]:
     """Partition the unlisted names of a shape by the term of their values."""
-    every = everything(ANY_CODE_POINT)
-    if any(rule.term is FALSE and rule.names is every for rule in shape.name_rules):
+    if shape.has_listed_names:
         return ()
+    every = everything(ANY_CODE_POINT)
     cells: list[tuple[Node, Term]] = [(every, TRUE)]
     for rule in shape.name_rules:
         if rule.names is every:  # Fast path: additionalProperties without patternProperties.

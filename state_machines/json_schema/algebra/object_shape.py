@@ -138,6 +138,12 @@ class ObjectShape:
             return False
         return any(self.properties.get(name) is FALSE for name in self.required)
 
+    @property
+    def has_listed_names(self) -> bool:
+        """Whether all names of its objects are listed."""
+        every = everything(ANY_CODE_POINT)
+        return any(rule.term is FALSE and rule.names is every for rule in self.name_rules)
+
     def value_of(self, name: str, table: TermTable) -> Term:
         """Return the term of the values of a name."""
         known = self.properties.get(name)

@@ -15,6 +15,9 @@ from typing import TypeAlias
 
 from state_machines.budgets import spend
 
+PARTS_PER_STEP = 8
+"""Parts of a combination that are compared in one step."""
+
 
 class Term:
     """A set of JSON values; compared by identity."""
@@ -238,6 +241,8 @@ def _flattened(
             flat[part] = None
     if len(flat) < 2:
         return flat
+    if len(flat) >= PARTS_PER_STEP:
+        spend(len(flat) // PARTS_PER_STEP)
     if zero in flat or any(isinstance(part, Negation) and part.part in flat for part in flat):
         return {zero: None}
     return flat

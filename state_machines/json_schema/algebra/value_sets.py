@@ -46,8 +46,8 @@ _TYPE_ALTERNATIVES = 1024
 
 ANY_TEXT = everything(ANY_CODE_POINT)
 
-VALUES_PER_CHARGE = 64
-"""Constants between two charges."""
+VALUES_PER_STEP = 4
+"""Constants of an ``enum`` that are sorted by their types in one step."""
 
 MEMBERS_PER_STEP = 8
 """Members of an object or items of an array that are copied in one step."""
@@ -322,8 +322,8 @@ def constants(values: Iterable[Any], table: TermTable) -> ValueSet:
     numbers: list[Fraction] = []
     others: list[Any] = []
     for count, value in enumerate(values):
-        if not count % VALUES_PER_CHARGE:
-            spend(VALUES_PER_CHARGE)
+        if not count % VALUES_PER_STEP:
+            spend()
         if isinstance(value, str):
             if is_encodable(value):
                 strings.append(value)

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
+from typing import NamedTuple
 
 from state_machines.budgets import spend
 from state_machines.grammar.boolean import intersection
@@ -36,7 +38,13 @@ from state_machines.json_schema.algebra.object_shape import (
 from state_machines.json_schema.algebra.terms import TRUE, Term, TermTable
 
 MAX_COMPARED = 8
-"""Number of unsatisfied clauses among which the closed-world search picks the next one."""
+"""Unsatisfied clauses, and branches of each, that are compared to pick the clause to branch on.
+
+The open-world search compares all clauses.
+"""
+
+COMMON_NAMES_STEPS = 4
+"""Steps charged for the common names of two languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,22 @@ def clauses_by_absent_name(clauses: Sequence[Clause]) -> dict[str, int]:
     return found
 
 
+class _Frame(NamedTuple):
+    """A level of the search.
+
+    Attributes:
+        branches: The extensions of an assignment that are still to try.
+        before: The assignment.
+        satisfied: Bit set of the clauses that each extension satisfies.
+        pending: The clauses to evaluate.
+    """
+
+    branches: Iterator[Assignment]
+    before: Assignment
+    satisfied: int
+    pending: Sequence[int]
+
+
 class _Solver:
     def __init__(
         self,
@@ -181,28 +205,52 @@ class _Solver:
         ``start`` satisfies the others. Depth first.
         """
         max_members, initially_satisfied = self._domain.max_members, satisfied
-        stack: list[tuple[Assignment, int, Sequence[int]]] = [(start, satisfied, pending)]
-        while stack:
-            assignment, satisfied, pending = stack.pop()
+        frames = [_Frame(iter((start,)), start, satisfied, pending)]
+        while frames:
+            frame = frames[-1]
+            assignment = next(frame.branches, None)
+            if assignment is None:
+                frames.pop()
+                continue
+            pending = frame.pending
+            if not open_world:
+                pending = [*pending, *self._falsified(frame.before, assignment)]
             spend(1 + (len(pending) + len(assignment.present)) // 16)
             if max_members is not None and assignment.size > max_members:
                 continue
-            unsatisfied = [
-                index
-                for index in pending
-                if not satisfied >> index & 1
-                and not self._is_satisfied(self._clauses[index], assignment, open_world)
-            ]
+            unsatisfied, unread = self._first_unsatisfied(
+                pending, frame.satisfied, assignment, open_world
+            )
             if unsatisfied:
                 index, branches = self._fewest_branches(unsatisfied, assignment, open_world)
-                for branch in reversed(branches):
-                    falsified = [] if open_world else self._falsified(assignment, branch)
-                    stack.append((branch, satisfied | 1 << index, [*unsatisfied, *falsified]))
+                satisfied = frame.satisfied | 1 << index
+                frames.append(_Frame(branches, assignment, satisfied, [*unsatisfied, *unread]))
             elif not open_world:
                 return self._with_absent_names(assignment, initially_satisfied)
             elif self.reaches_min_members(assignment):
                 return assignment
         return None
+
+    def _first_unsatisfied(
+        self, pending: Sequence[int], satisfied: int, assignment: Assignment, open_world: bool
+    ) -> tuple[list[int], Sequence[int]]:
+        """Return the first clauses that are not satisfied, and the pending clauses after them.
+
+        In the open world all clauses are compared, since one without a branch ends the search.
+        """
+        found: list[int] = []
+        limit = len(pending) if open_world else MAX_COMPARED
+        position = 0
+        while position < len(pending) and len(found) < limit:
+            index = pending[position]
+            position += 1
+            if not (
+                satisfied >> index & 1
+                or self._is_satisfied(self._clauses[index], assignment, open_world)
+            ):
+                found.append(index)
+        spend(position // 4)
+        return found, pending[position:]
 
     def reaches_min_members(self, assignment: Assignment) -> bool:
         """Return whether enough names may still be added to the assignment."""
@@ -259,26 +307,25 @@ class _Solver:
 
     def _fewest_branches(
         self, unsatisfied: Sequence[int], assignment: Assignment, open_world: bool
-    ) -> tuple[int, list[Assignment]]:
-        """Return the clause with the fewest branches among the first, and its branches.
-
-        In the open world all clauses are compared, since one without a branch ends the search.
-        """
-        fewest: tuple[int, list[Assignment]] | None = None
-        for index in unsatisfied if open_world else unsatisfied[:MAX_COMPARED]:
-            branches = [
-                branch
+    ) -> tuple[int, Iterator[Assignment]]:
+        """Return the clause with the fewest branches, counted up to a limit, and its branches."""
+        fewest: tuple[int, list[Assignment], Iterator[Assignment]] | None = None
+        for index in unsatisfied:
+            branches: Iterator[Assignment] = chain.from_iterable(
+                self._branches(condition, assignment)
                 for condition in self._clauses[index]
                 if open_world or not isinstance(condition, Absent)
-                for branch in self._branches(condition, assignment)
-            ]
-            spend(1 + len(branches))
-            if fewest is None or len(branches) < len(fewest[1]):
-                fewest = index, branches
-            if len(branches) < (1 if open_world else 2):
+            )
+            limit = MAX_COMPARED if fewest is None else len(fewest[1])
+            first = list(islice(branches, limit))
+            spend(1 + len(first))
+            if fewest is None or len(first) < limit:
+                fewest = index, first, branches
+            if len(first) < (1 if open_world else 2):
                 break
         assert fewest is not None, "there is an unsatisfied clause"
-        return fewest
+        index, first, others = fewest
+        return index, chain(first, others)
 
     def _branches(self, condition: Condition, assignment: Assignment) -> Iterator[Assignment]:
         """Yield the extensions of the assignment under which the condition is true."""
@@ -292,6 +339,7 @@ class _Solver:
                 if name in listed:
                     yield from self._with_member(name, listed[name], term, assignment)
             case Matching(names, term):
+                spend(len(listed) // 16 + len(assignment.unnamed) // 2)
                 for index, (words, known) in enumerate(assignment.unnamed):
                     others = assignment.unnamed[:index] + assignment.unnamed[index + 1 :]
                     without = Assignment(present, others, assignment.absent)
@@ -333,6 +381,7 @@ class _Solver:
         """
         known = self._matching.get((names, others))
         if known is None:
+            spend(COMMON_NAMES_STEPS)
             common = intersection((names, others))
             words = [] if common.is_empty else list_words(common, len(self._clauses) + 1)
             known = self._matching[names, others] = common, words

@@ -316,10 +316,10 @@ class FreeString(DistinctItem):
         """Whether a free string was seen."""
         return self.seen.free is not EMPTY
 
-    def exceptions(self, written: bytes) -> Iterator[str]:
-        """Yield the rest of every free string that begins with ``written``."""
+    def exceptions(self, written: bytes) -> tuple[str, ...]:
+        """Return the rest of every free string that begins with ``written``."""
         rest = after_text(self.seen.free, json.loads(b'"' + written + b'"'))
-        yield from list_words(rest, self.seen.count + 1) or ()
+        return tuple(list_words(rest, self.seen.count + 1) or ())
 
 
 def _holds_another_string(suffix: bytes) -> bool:

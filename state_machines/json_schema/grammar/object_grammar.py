@@ -259,14 +259,15 @@ class AnyName(UnlistedName):
         """Whether a name is listed or was written before."""
         return bool(self.plan.steps.listed.names or self.state.unlisted)
 
-    def exceptions(self, written: bytes) -> Iterator[str]:
-        """Yield the rest of every listed or written name that begins with ``written``."""
-        prefix = self.plan.syntax.read_name(written + b'"')
-        for name in self.plan.steps.listed.starting_with(prefix):
-            yield name[len(prefix) :]
-        for name in self.state.unlisted:
-            if name.startswith(prefix):
-                yield name[len(prefix) :]
+    def exceptions(self, written: bytes) -> tuple[str, ...]:
+        """Return the rest of every listed or written name that begins with ``written``."""
+        prefix = self.plan.syntax.read_name(written + b'"') if written else ""
+        listed = self.plan.steps.listed.rests_after(prefix)
+        unlisted = self.state.unlisted
+        if not unlisted:
+            return listed
+        begun = (name[len(prefix) :] for name in sorted(unlisted) if name.startswith(prefix))
+        return (*listed, *begun)
 
     def required(self, written: bytes) -> str | None:
         """Return the rest of the first missing required name that begins with ``written``."""

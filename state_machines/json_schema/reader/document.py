@@ -29,7 +29,10 @@ from state_machines.limits import LIMITS
 _Kind = TypeVar("_Kind", dict[str, Any], list[Any])
 
 CHARACTERS_PER_STEP = 64
-"""Characters of a document that are searched for identifiers in one step."""
+"""Characters of a reference that are compared in one step."""
+
+INDEX_STEPS = 4
+"""Steps charged for each object of a document that is searched for identifiers."""
 
 LOOKUP_STEPS = 8
 """Steps charged for the resolution of one reference."""
@@ -161,7 +164,8 @@ class SchemaDocument:
         uri = resource.id() or ""
         known = known.with_resource(uri, resource)
         if _NAMED_REFERENCE.search(text) or text.count(f'"{dialect.identifier}": "') > 1:
-            known = _crawled(known, len(text))
+            spend(INDEX_STEPS * text.count("{"))
+            known = _crawled(known)
         self._resolver = known.resolver(uri)
         # Another document may contain a dynamic reference.
         self._is_dynamic = (
@@ -310,16 +314,11 @@ _NAMED_REFERENCE = re.compile(r'"\$(?:ref|dynamicRef)": "(?!#"|#/)|"\$recursiveR
 """References whose resolution searches documents for identifiers and anchors."""
 
 
-def _crawled(registry: Registry[Any], characters: int) -> Registry[Any]:
+def _crawled(registry: Registry[Any]) -> Registry[Any]:
     """Return a registry that has indexed the identifiers and anchors of its documents.
 
     Without the index, every lookup would search the documents again.
-
-    Args:
-        registry: The documents.
-        characters: The length of the schema, to charge for.
     """
-    spend(characters // CHARACTERS_PER_STEP)
     try:
         return registry.crawl()
     except (ValueError, AttributeError, TypeError):

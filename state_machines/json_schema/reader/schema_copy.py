@@ -10,6 +10,9 @@ from state_machines.budgets import spend
 from state_machines.errors import InvalidSchemaError, UnsupportedSchemaError
 from state_machines.json_schema.algebra.value_sets import MEMBERS_PER_STEP, interning_key
 
+OBJECT_STEPS = 2
+"""Steps charged for the copy of an object. The objects are counted before they are copied."""
+
 
 def pointer_token(part: str) -> str:
     """Escape one reference token of a JSON Pointer (RFC 6901, section 3)."""
@@ -28,12 +31,14 @@ def interned_copy(schema: Any) -> tuple[Any, str]:
     known: dict[object, dict[str, Any]] = {}
 
     def intern(members: list[tuple[str, Any]]) -> dict[str, Any]:
-        spend(1 + len(members) // MEMBERS_PER_STEP)
+        if len(members) >= MEMBERS_PER_STEP:
+            spend(len(members) // MEMBERS_PER_STEP)
         schema = dict(members)
         return known.setdefault((*schema, *map(interning_key, schema.values())), schema)
 
     try:
         text = json.dumps(schema, allow_nan=False)
+        spend(OBJECT_STEPS * text.count("{"))
         return json.loads(text, object_pairs_hook=intern), text
     except RecursionError as error:
         keyword = _deepest_keyword(schema)

@@ -57,6 +57,12 @@ class Interval:
     excluded_steps: frozenset[Fraction] = frozenset()
 
     @property
+    def holds_all(self) -> bool:
+        """Whether every number is in the interval."""
+        bounds = (self.low, self.high, self.step)
+        return bounds == (None, None, None) and not self.excluded_steps
+
+    @property
     def is_empty(self) -> bool:
         """Whether no number of the interval can be written."""
         return self.is_within(())
@@ -165,6 +171,8 @@ class Interval:
 
     def __contains__(self, number: Fraction) -> bool:
         low, low_open, high, high_open = self.low, self.low_open, self.high, self.high_open
+        if self.holds_all:
+            return True
         if not is_short(number):
             if low is not None:
                 low, low_open = lower_end(low, low_open)

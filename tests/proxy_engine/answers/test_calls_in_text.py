@@ -37,7 +37,7 @@ from state_machines.tool_calls import (
     ToolFormat,
     ToolSignature,
 )
-from state_machines.tool_calls.calls_in_text import NamedArguments, calls_in_text
+from state_machines.tool_calls.calls_in_text import CallsInText, NamedArguments, calls_in_text
 
 CITY: dict[str, Any] = closed_object(
     ["city"],
@@ -77,7 +77,7 @@ def machine(
     max_calls: int | None = 3,
     stop: tuple[str, ...] = (),
     *,
-    in_text: bool = True,
+    in_text: CallsInText = "lines",
     thinks: bool = False,
     has_query: bool = False,
 ) -> RootStateMachine:
@@ -191,7 +191,7 @@ def test_call_in_text_is_read_in_every_format(
     if any(start in text + head for start in starts(entry)):
         # Such a text is a call in the model's own format, or none.
         return
-    answers = machine(entry)
+    answers = machine(entry, in_text="lines" if before else "start")
     arguments = ARGUMENTS[name][choice]
     whole = f"{text}{head}{arguments}{end}{entry.answer.end}{entry.finish}"
     reader = read(answers, whole)
@@ -219,7 +219,7 @@ def test_masks_of_an_answer_with_a_call_in_text_are_exact(
 ) -> None:
     """In any tokens, and with random ones where the call leaves a choice."""
     random = Random(seed)
-    matcher = machine(entry).matcher(VOCABULARY)
+    matcher = machine(entry, in_text="lines" if before else "start").matcher(VOCABULARY)
     begin, end = opening
     script = (
         f'{entry.answer.begin}{before}{begin}get", "args": {{"city": "x"}}{end}{entry.answer.end}'
@@ -374,6 +374,42 @@ def test_reasoning_has_no_calls() -> None:
     assert calls_of(reader) == [("get", {"city": "Oslo"})]
 
 
+@pytest.mark.parametrize("name", ["hermes", "gemma3", "qwen3_coder", "gpt_oss"])
+@pytest.mark.parametrize("call", [OSLO, f"```json\n{OSLO}\n```", f"[{OSLO}]"])
+def test_call_in_place_of_the_text_leaves_calls_in_lines_as_text(name: str, call: str) -> None:
+    entry = FORMATS[name]
+    begin, end = entry.answer.begin, f"{entry.answer.end}{entry.finish}"
+    answers = machine(entry, in_text="start")
+    assert calls_of(read(answers, f"{begin}{call}{end}")) == [("get", {"city": "Oslo"})]
+    for text in (f"Write:\n{call}", f"\n{call}", f"{call[:9]}\n{call}", f"Write:\n{call}\nThere."):
+        reader = read(answers, f"{begin}{text}{end}")
+        assert (reader.text, calls_of(reader)) == (text, [])
+    # Behind the call the answer ends, and its arguments are those of the schema.
+    assert not answers.matches(f"{begin}{call}\nThere.{end}")
+    assert not answers.matches(f"{begin}{call.replace('city', 'town')}{end}")
+
+
+@examples(40)
+@given(st.text('{"name":get\n`,arum} s', max_size=30), st.integers(0, 2**32))
+def test_masks_of_text_that_may_begin_as_a_call_are_exact(script: str, seed: int) -> None:
+    random = Random(seed)
+    matcher = machine(in_text="start").matcher(VOCABULARY)
+    while script and not matcher.is_finished:
+        mask = matcher.allowed_tokens()
+        assert (mask == brute_force_mask(matcher.state, VOCABULARY)).all()
+        forms = [form or b"-" for form in VOCABULARY.token_bytes]
+        fitting = [
+            token
+            for token in np.flatnonzero(mask).tolist()
+            if script.encode().startswith(forms[token]) and token not in VOCABULARY.end_token_ids
+        ]
+        if not fitting:
+            break
+        token = random.choice(fitting)
+        matcher.advance(token)
+        script = script[len(forms[token]) :]
+
+
 def test_calls_in_text_and_native_calls_follow_text_alike() -> None:
     native = "<tool_call>\n" + OSLO + "\n</tool_call>"
     assert calls_of(read(machine(), f"Well.\n{native}")) == calls_of(
@@ -424,10 +460,10 @@ def test_only_free_text_beside_optional_calls_has_calls() -> None:
         part = compose_answer(content, calls=calls)
         return any(isinstance(leaf, LineStart) for leaf in leaves(part))
 
-    assert has_calls_in_text(None, in_text=True)
-    assert not has_calls_in_text(None, in_text=False)
-    assert not has_calls_in_text(None, in_text=True, min_calls=1)
-    assert not has_calls_in_text(structured, in_text=True)
+    assert has_calls_in_text(None, in_text="lines")
+    assert not has_calls_in_text(None, in_text="off")
+    assert not has_calls_in_text(None, in_text="lines", min_calls=1)
+    assert not has_calls_in_text(structured, in_text="lines")
 
 
 def test_arguments_of_json_formats_are_compiled_once() -> None:

@@ -13,6 +13,7 @@ from proxy_engine import ImageContent, InferenceEngine, PromptError, RecordError
 from proxy_engine.extraction.inputs import RecordContent
 from proxy_engine.extraction.paths import files_in
 from proxy_engine.extraction.records import RecordReader, write_prompt
+from proxy_engine.extraction.schemas import written_form
 
 PICTURE = Image.new("RGB", (4, 4), "red")
 
@@ -88,15 +89,34 @@ def test_images_for_a_text_model_end_the_run(tiny_engine: InferenceEngine, path:
 
 def test_prompt_has_images_before_the_text(path: Path) -> None:
     content = RecordReader(image="photo").read({"text": "x", "photo": str(path)})
-    prompt: Any = write_prompt(None, ("shop", "total"), True, None, content)
+    prompt: Any = write_prompt(None, {"shop": "", "total": ""}, True, None, content)
     text = TextContent("Extract shop, total from this text and image as JSON:\n\nx")
     assert list(prompt.content) == [content.images[0], text]
 
 
+@pytest.mark.parametrize(
+    ("schema", "form"),
+    [
+        ({"type": "string", "format": "date"}, "YYYY-MM-DD"),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#/$defs/at"}]}, "YYYY-MM-DDTHH:MM:SSZ"),
+        ({"type": "string", "format": "email"}, ""),
+        ({"$ref": "#/$defs/list"}, ""),
+        (True, ""),
+    ],
+)
+def test_default_instruction_names_the_form_of_dates(schema: Any, form: str) -> None:
+    at = {"type": "string", "format": "date-time"}
+    root = {"$defs": {"at": at, "list": {"anyOf": [{"$ref": "#/$defs/list"}]}}}
+    assert written_form(schema, root) == form
+    prompt = write_prompt(None, {"id": "", "day": form}, True, None, RecordContent("x"))
+    named = f"day ({form})" if form else "day"
+    assert prompt == f"Extract id, {named} from this text as JSON:\n\nx"
+
+
 def test_prompt_with_an_empty_instruction_is_the_content(path: Path) -> None:
-    assert write_prompt("", ("shop",), True, None, RecordContent(" x\n")) == "x"
+    assert write_prompt("", {"shop": ""}, True, None, RecordContent(" x\n")) == "x"
     content = RecordReader(image="photo").read({"photo": path})
-    images: Any = write_prompt("", ("shop",), True, None, content)
+    images: Any = write_prompt("", {"shop": ""}, True, None, content)
     assert [type(part) for part in images.content] == [ImageContent]
 
 

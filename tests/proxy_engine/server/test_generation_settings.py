@@ -85,7 +85,7 @@ def test_openais_defaults_apply_without_settings() -> None:
 def test_raw_prompts_have_no_options_of_conversations() -> None:
     settings = make_settings(schema_in_prompt="outline", max_tokens=100)
     assert settings.request_defaults()["schema_in_prompt"] == "outline"
-    assert make_settings(calls_in_text=True).request_defaults()["calls_in_text"] is True
+    assert make_settings(calls_in_text="off").request_defaults()["calls_in_text"] == "off"
     defaults = settings.request_defaults(is_raw=True)
     assert "schema_in_prompt" not in defaults
     assert defaults["max_tokens"] == 100

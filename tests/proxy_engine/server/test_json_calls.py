@@ -43,7 +43,7 @@ def test_chat_has_the_call_and_the_text_before_it(scripted: Live) -> None:
         "tools": [tool],
         "temperature": 0,
         "max_tokens": 200,
-        "extra_body": {"calls_in_text": True},
+        "extra_body": {"calls_in_text": "lines"},
     }
     choice = client.chat.completions.create(messages=HELLO, **given).choices[0]
     assert choice.finish_reason == "tool_calls"
@@ -93,7 +93,7 @@ def test_responses_have_a_message_and_a_function_call(scripted: Live) -> None:
         "input": "Hello",
         "tools": [tool],
         "temperature": 0,
-        "extra_body": {"calls_in_text": True},
+        "extra_body": {"calls_in_text": "lines"},
     }
     with scripted.client().responses.create(stream=True, **given) as stream:
         events = list(stream)
@@ -115,7 +115,7 @@ def test_messages_have_a_text_block_and_a_tool_use_block(scripted: Live) -> None
         messages=HELLO,
         tools=[tool],
         max_tokens=200,
-        extra_body={"temperature": 0, "calls_in_text": True},
+        extra_body={"temperature": 0, "calls_in_text": "lines"},
     )
     assert message.stop_reason == "tool_use"
     text, call = message.content

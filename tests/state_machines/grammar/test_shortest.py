@@ -4,7 +4,12 @@ import pytest
 
 from state_machines.budgets import Verdict
 from state_machines.grammar.nodes import literal
-from state_machines.grammar.shortest import has_all_lengths, has_word_within, shortest_word
+from state_machines.grammar.shortest import (
+    has_all_lengths,
+    has_endless_words,
+    has_word_within,
+    shortest_word,
+)
 from state_machines.regex import compile_pattern
 
 
@@ -46,3 +51,12 @@ def test_search_for_a_shortest_word_gives_up_after_some_states() -> None:
     assert [shortest_word(literal(b"abc"), limit) for limit in (3, 4, None)] == [
         None, b"abc", b"abc",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_endless"),
+    [("a*", True), ("(ab|c)+d", True), (".*abc", True), ("a{2,9}b", False), ("a|bc|", False)],
+)
+def test_words_beyond_every_length(pattern: str, is_endless: bool) -> None:
+    found = has_endless_words(compile_pattern(pattern, search=False))
+    assert found is (Verdict.YES if is_endless else Verdict.UNKNOWN)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from judging import Judge
 from schema_checks import assert_texts
 
 from state_machines import JsonSchemaStateMachine, UnsatisfiableSchemaError, UnsupportedSchemaError
+from state_machines.budgets import step_budget
 
 
 @pytest.mark.parametrize(
@@ -200,3 +205,79 @@ def test_three_hundred_alternatives_with_a_discriminator(typed: bool) -> None:
     assert not machine.matches('{"kind": "k300", "n": 15}')
     for text in ("7", "null", "[]", '"k6"', "true"):
         assert not machine.matches(text)
+
+
+DISJOINT_OBJECTS: dict[str, Callable[[int], Any]] = {
+    "required and forbidden properties": lambda index: {
+        "properties": {f"p{index}": {"type": "integer"}},
+        "required": [f"p{index}"],
+        "additionalProperties": False,
+    },
+    "constants of two properties": lambda index: {
+        "properties": {"a": {"const": index // 25}, "b": {"enum": [index % 25, -index - 1]}},
+        "required": ["a", "b"],
+    },
+    "constants of two types": lambda index: {
+        "properties": {"a": {"enum": [index] if index % 2 else [str(index)]}},
+        "required": ["a"],
+        "minProperties": index,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", DISJOINT_OBJECTS)
+def test_five_hundred_disjoint_objects_are_compared_by_bit_sets(kind: str) -> None:
+    alternatives = [{"type": "object", **DISJOINT_OBJECTS[kind](index)} for index in range(500)]
+    budget = step_budget()
+    with budget:
+        machine = JsonSchemaStateMachine({"oneOf": alternatives})
+    assert budget.steps_taken < 120 * 500
+    values: list[Any] = [{"p7": 1}, {"p7": 1, "p8": 1}, {"p7": "1"}, {}, {"a": 2, "b": 3}]
+    values += [{"a": 2, "b": -54}, {"a": 2, "b": -55}, {"a": 1}, {"a": "0"}, {"a": [1]}, {"a": 3}]
+    validator = Draft202012Validator({"oneOf": alternatives})
+    for value in values:
+        assert machine.matches(json.dumps(value)) is validator.is_valid(value), value
+
+
+MEMBERS = st.sampled_from(
+    [
+        True,
+        {"const": 1},
+        {"enum": [1, "x", None]},
+        {"type": "string"},
+        {"type": ["boolean", "integer"]},
+        {"type": "object", "required": ["a"]},
+        {"type": "array", "items": {"const": 1}},
+        False,
+    ]
+)
+OBJECTS = st.fixed_dictionaries(
+    {"properties": st.dictionaries(st.sampled_from("abc"), MEMBERS, max_size=3)},
+    optional={
+        "required": st.lists(st.sampled_from("abc"), unique=True, max_size=2),
+        "additionalProperties": st.sampled_from([False, {"const": 1}]),
+        "type": st.sampled_from(["object", ["object", "string"]]),
+    },
+)
+ALTERNATIVES = st.one_of(
+    OBJECTS, MEMBERS, st.builds(lambda *parts: {"anyOf": [*parts]}, OBJECTS, OBJECTS)
+)
+PARTS: list[Any] = [1, "x", None, True, [], [2], {}, {"a": 1}]
+SOME_VALUES: list[Any] = [*PARTS, [1], {"d": 1}, {"d": 2}, *({"a": part} for part in PARTS)]
+SOME_VALUES += [{"a": first, "b": second} for first in PARTS[:3] for second in PARTS[:6]]
+SOME_VALUES += [{"c": 1}, {"b": "x", "c": True}, {"a": 1, "b": 1, "c": 1}]
+
+
+@given(st.lists(ALTERNATIVES, min_size=1, max_size=4) | st.lists(OBJECTS, min_size=9, max_size=12))
+def test_exactly_one_alternative_holds(alternatives: list[Any]) -> None:
+    """The validator counts the alternatives of each value; the machine compares them once."""
+    schema = {"oneOf": alternatives}
+    validator = Draft202012Validator(schema)
+    accepted = [value for value in SOME_VALUES if validator.is_valid(value)]
+    try:
+        machine = JsonSchemaStateMachine(schema, property_order="any")
+    except UnsatisfiableSchemaError:
+        assert not accepted
+        return
+    matched = [value for value in SOME_VALUES if machine.matches(json.dumps(value))]
+    assert matched == accepted

@@ -368,7 +368,6 @@ def test_equal_constants_are_counted_once() -> None:
     assert not machine.matches("[1]")
 
 
-@pytest.mark.parametrize("count", [200, 2_000])
 @pytest.mark.parametrize(
     "alternative",
     [
@@ -378,10 +377,10 @@ def test_equal_constants_are_counted_once() -> None:
     ],
 )
 def test_overlapping_alternatives_are_counted_before_they_are_compared(
-    alternative: Callable[[int], Any], count: int
+    alternative: Callable[[int], Any],
 ) -> None:
-    schema = {"oneOf": [alternative(index) for index in range(count)]}
-    assert steps_until_refused(schema, "8,192 pairs of alternatives") < 100 * count
+    schema = {"oneOf": [alternative(index) for index in range(2_000)]}
+    assert steps_until_refused(schema, "32,768 pairs of alternatives") < 100 * 2_000
 
 
 def test_alternatives_with_a_tag_are_not_compared() -> None:
@@ -406,4 +405,4 @@ def test_refused_schema_is_read_once(
 
 def test_names_that_a_conjunction_copies_are_charged() -> None:
     parts = [{"required": [f"p{index}"]} for index in range(10_000)]
-    steps_until_refused({"allOf": parts}, "400,000 steps")
+    steps_until_refused({"allOf": parts}, "300,000 steps")

@@ -10,11 +10,11 @@ from state_machines import GrammarStateMachine, Vocabulary
 from state_machines.grammar.lexing import Lexed
 from state_machines.grammar.node import EMPTY, Node
 from state_machines.grammar.nodes import Concatenation, concatenation
-from state_machines.masks import kernel_walk, lexeme_automaton, stack_automaton, token_sets
+from state_machines.masks import kernel as kernel_module
+from state_machines.masks import stack_automaton, token_sets
 from state_machines.masks.descent import Descents
+from state_machines.masks.grammar_walks import LexerWalks, RecursiveWalks
 from state_machines.masks.kernel import KERNEL, Kernel
-from state_machines.masks.lexer_walks import LexerWalks
-from state_machines.masks.recursive_walks import RecursiveWalks
 from state_machines.masks.token_trie import TokenTrie
 from state_machines.masks.trie_walk import TrieWalk
 
@@ -67,7 +67,7 @@ def _expected(state: Node) -> set[int]:
 def test_automata_find_the_tokens_that_derivatives_allow(
     pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lexeme_automaton, "_MAX_PAIRS", pairs)
+    monkeypatch.setattr(stack_automaton, "_MAX_PAIRS", pairs)
     machine = GrammarStateMachine.from_lark(LARK)
     walks = LexerWalks(Descents(TokenTrie(VOCABULARY), KERNEL))
     state = machine.start
@@ -84,11 +84,11 @@ def test_automata_find_the_tokens_that_derivatives_allow(
 
 
 @pytest.mark.parametrize("kernel", [KERNEL, None])
-@pytest.mark.parametrize("few", [kernel_walk.FEW_TOKENS, 0])
+@pytest.mark.parametrize("few", [kernel_module.FEW_TOKENS, 0])
 def test_walks_find_the_tokens_that_derivatives_allow(
     kernel: Kernel | None, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_walk, "FEW_TOKENS", few)
+    monkeypatch.setattr(kernel_module, "FEW_TOKENS", few)
     monkeypatch.setattr(token_sets, "FEW_TOKENS", few)
     machine = GrammarStateMachine.from_lark(LARK)
     walks = LexerWalks(Descents(TokenTrie(VOCABULARY), kernel))

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from state_machines.compiled_library import compiled_libraries
 from state_machines.grammar.encoding import JSON_STRING, RAW, Spelling, encoded
 from state_machines.grammar.node import Node
-from state_machines.masks.descent import Descents, below
+from state_machines.masks.descent import Descents, below, states_at_vertices
 from state_machines.masks.kernel import (
     KERNEL,
     SOURCE,
     Kernel,
     load_kernel,
-    states_at_vertices,
 )
 from state_machines.masks.state_table import StateTable
 from state_machines.masks.token_trie import TokenTrie

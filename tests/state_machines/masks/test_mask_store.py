@@ -221,5 +221,6 @@ def test_cost_of_a_mask_names_its_walks() -> None:
     matcher.allowed_tokens()
     inside = matcher.mask_cost()
     assert inside is not None
+    assert inside.vertices > 0
     assert inside.seconds > 0
     assert inside.steps > 0

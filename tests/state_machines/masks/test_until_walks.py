@@ -15,7 +15,7 @@ from state_machines.grammar.encoding import RAW, encoded
 from state_machines.grammar.node import EPSILON, Node
 from state_machines.grammar.nodes import concatenation, literal, union
 from state_machines.grammar.until import text_until, text_without
-from state_machines.masks.lexeme_tokens import FreeTextTokens
+from state_machines.masks.free_texts import FreeTextTokens
 
 VOCABULARY = small_vocabulary()
 marks = st.sampled_from(("a", "ab", "aba", '"}', "é", "}]", "true"))

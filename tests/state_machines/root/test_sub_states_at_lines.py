@@ -9,7 +9,7 @@ import pytest
 
 from state_machines import RegexStateMachine, StateMachine, Vocabulary
 from state_machines.regex import compile_pattern
-from state_machines.root import LineStart, Marker, Optional, RootStateMachine, Series, Text
+from state_machines.root import Choice, LineStart, Marker, Optional, RootStateMachine, Series, Text
 
 TEXTS = ["".join(word) for n in range(7) for word in product("a#\n", repeat=n)]
 
@@ -53,6 +53,20 @@ def test_title_follows_text_at_the_start_of_a_line(
         if expected is not None:
             found = {piece.part.name: piece.text.decode() for piece in machine.pieces(written)}  # type: ignore[attr-defined]
             assert (found.get("text", ""), found.get("title", "")) == expected
+
+
+@pytest.mark.parametrize("bound", [(0, None), (0, 0), (0, 3), (2, 3)])
+def test_title_in_place_of_the_text_follows_no_line(bound: tuple[int, int | None]) -> None:
+    text = Text("text", min_chars=bound[0], max_chars=bound[1])
+    machine = RootStateMachine(Choice(TITLE, text))
+    for written in TEXTS:
+        is_title = written.startswith("#a")
+        is_text = bound[0] <= len(written) and (bound[1] is None or len(written) <= bound[1])
+        expected = set(written[1:]) == {"a"} if is_title else is_text
+        assert machine.matches(written) == expected, written
+        if expected and written:
+            (piece,) = machine.pieces(written)
+            assert piece.part.name == ("title" if is_title else "text")  # type: ignore[attr-defined]
 
 
 def test_text_ends_at_a_marker_or_a_title() -> None:
