@@ -41,7 +41,7 @@ RUNTIMES ?= torch llama-cpp-python
 NOTEBOOKS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-vision bench-hostile bench-quality bench-bfcl bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
+.PHONY: help demo serve test test-ray test-runtimes runtime-tests processor-figures coverage matrix data lint docs notebooks screenshots bench audit memory growth bench-grammars bench-tools bench-e2e bench-free-texts bench-speculation bench-heads bench-validity bench-prefix-reuse bench-vision bench-hostile bench-quality bench-bfcl bench-calibration bench-processors bench-distributed bench-prompt-cache bench-ray plots fuzz ledgers compat test-js-readers soak model speech-model clean
 
 help:
 	@echo "make demo          a real model turns a text into JSON that matches a schema"
@@ -72,6 +72,8 @@ help:
 	@echo "make bench-free-texts  a batch of free texts, beside mlx-lm's batch_generate (FREE_TEXTS_ARGS='--model 8x256')"
 	@echo "make bench-speculation  time and forward passes with drafts (SPECULATION_ARGS='--repeats 3')"
 	@echo "make bench-heads   tokens per pass with draft heads of a known agreement (HEADS_ARGS='--documents 5')"
+	@echo "make bench-validity  validity by kind of constraint, drafts, batch and sampling (VALIDITY_ARGS='--answers 32')"
+	@echo "make bench-prefix-reuse  prompt tokens that conversations process again (PREFIX_REUSE_ARGS='--turns 20')"
 	@echo "make bench-vision  questions about images, beside mlx-vlm (VISION_ARGS='--repeats 5')"
 	@echo "make bench-hostile the effect of hostile requests on a server's clients (HOSTILE_ARGS=...)"
 	@echo "make bench-calibration  how often values of each confidence are right (CALIBRATION_ARGS='--records 40')"
@@ -173,6 +175,12 @@ bench-speculation: $(INSTALLED)-bench model
 
 bench-heads: $(INSTALLED)-bench model
 	$(BENCHMARKS)/draft_heads.py $(HEADS_ARGS)
+
+bench-validity: $(INSTALLED)-bench model
+	$(BENCHMARKS)/validity.py $(VALIDITY_ARGS)
+
+bench-prefix-reuse: $(INSTALLED)-bench model
+	$(BENCHMARKS)/prefix_reuse.py $(PREFIX_REUSE_ARGS)
 
 bench-vision: $(INSTALLED)-bench model
 	$(BENCHMARKS)/vision.py $(VISION_ARGS)

@@ -3,7 +3,8 @@
 The head is scripted: it knows the greedy answer of the model, and proposes another token at a share
 of the positions. So the agreement is exact, and the same with and without a constraint. mlx-vlm's
 own loop, which takes no constraint, runs in turns with ours, on the same weights and with the same
-mistakes. Run with ``make bench-heads``; needs mlx-vlm.
+mistakes. ``--beside-free`` compares answers with a schema with free text of the same length and the
+same mistakes, alone and together. Run with ``make bench-heads``; needs mlx-vlm.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import mlx.core as mx
 import mlx_vlm.speculative.drafters.eagle3 as eagle3
 import numpy as np
+from jsonschema import Draft202012Validator
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models import gemma4_text
 from mlx_lm.models.cache import make_prompt_cache
@@ -56,6 +58,25 @@ KINDS: dict[str, dict[str, Any]] = {
 DRAFTED = 4
 ROWS, WIDE = 8, 7
 
+PUBLISHED = {0.69: "oMLX's MTP, lowest", 0.85: "DeepSeek-V3, lower", 0.9: "DeepSeek-V3, upper"}
+"""Accepted shares of the drafts of trained heads: of jundot/omlx#2113, chains of up to three
+tokens, 69% to 78% with Qwen3.6-27B; of the technical report of DeepSeek-V3, section 5.4.3."""
+
+OPEN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "notes": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 5, "maxLength": 60},
+            "minItems": 4,
+        },
+        "total": {"type": "integer"},
+    },
+    "required": ["notes", "total"],
+    "additionalProperties": False,
+}
+"""A schema whose answers take all tokens that there are."""
+
 
 def always(tokens: int) -> SpeculationOptions:
     """Drafts of the head of a fixed length."""
@@ -74,10 +95,10 @@ def mistakes(text: Sequence[int], agreement: float) -> set[int]:
 
 
 class ScriptedHead:
-    """A chain that agrees with a known text at a share of its positions.
+    """A chain that agrees with known texts at a share of their positions.
 
     Args:
-        text: The text.
+        texts: The texts. No two of them are predicted at the same position.
         agreement: The share.
         width: Size of the vocabulary.
     """
@@ -88,12 +109,13 @@ class ScriptedHead:
     block_size = 0
     first_prediction = 1
 
-    def __init__(self, text: Sequence[int], agreement: float, width: int) -> None:
+    def __init__(self, texts: Sequence[Sequence[int]], agreement: float, width: int) -> None:
         self._next: dict[tuple[int, int], int] = {}
-        wrong = mistakes(text, agreement)
-        for place in range(len(text) - 2):
-            if place + 2 not in wrong:
-                self._next[place, text[place + 1]] = text[place + 2]
+        for text in texts:
+            wrong = mistakes(text, agreement)
+            for place in range(len(text) - 2):
+                if place + 2 not in wrong:
+                    self._next[place, text[place + 1]] = text[place + 2]
         self._noise = np.random.default_rng(0).normal(size=(97, width)).astype(np.float32)
 
     def make_cache(self) -> list[Any]:
@@ -104,6 +126,10 @@ class ScriptedHead:
         self, tokens: mx.array, states: mx.array, cache: list[Any], positions: mx.array | int
     ) -> HeadOutput:
         """Return places and tokens as features."""
+        empty = mx.zeros((tokens.shape[0], 1, tokens.shape[1], 1))
+        for layer in cache:
+            # Rows of a batch are padded and trimmed by what their caches hold.
+            layer.update_and_fetch(empty, empty)
         first = mx.array(positions).reshape(-1, 1)
         places = mx.broadcast_to(first + mx.arange(tokens.shape[1]), tokens.shape)
         features = mx.stack([places, tokens], axis=-1).astype(mx.float32)
@@ -288,7 +314,7 @@ def measure(documents: int, agreements: Sequence[float]) -> list[dict[str, Any]]
             for kind, arguments in KINDS.items():
                 results, seconds = [], 0.0
                 for ids, text in zip(prompts, texts[kind], strict=True):
-                    drafter._head = ScriptedHead(text, agreement, width)
+                    drafter._head = ScriptedHead([text], agreement, width)
                     engine.clear_prompt_cache()
                     given = {**arguments, "speculation": always(DRAFTED)}
                     result, spent = timed(partial(answer, ids, given))
@@ -313,6 +339,72 @@ def figures(results: Sequence[GenerationResult[Any]], seconds: float) -> dict[st
         "accepted of drafted": round(accepted / sum(usage.drafted_tokens for usage in usages), 3),
         "ms per token": round(1000 * seconds / tokens, 2),
     }
+
+
+def beside_free(agreements: Sequence[float]) -> list[dict[str, Any]]:
+    """Return tokens per pass with a schema beside those of free text, alone and together.
+
+    Answers to a prompt have equal lengths and equal mistakes. Forced text is sampled, since it
+    would save passes that free text takes.
+    """
+    kinds: dict[str, dict[str, Any]] = {
+        "free text": {"min_tokens": TEXT_TOKENS},
+        "schema": {"response_format": OPEN, "fast_forward": False, "stop_repetition": False},
+    }
+    rows = []
+    engine, _ = scripted_engine()
+    with engine:
+        drafter: Any = engine._core.drafter
+        encode = engine._core.loaded.tokenizer.encode
+        width = engine._core.loaded.logits_width
+        # Of different lengths, so that the head knows the row by the position.
+        prompts = [
+            encode(f"Order {4711 + n} of customer {n}: " + "gear " * (2 * TEXT_TOKENS * n))
+            for n in range(ROWS)
+        ]
+        for kind, arguments in kinds.items():
+            given = {"max_tokens": TEXT_TOKENS, "temperature": 0, **arguments}
+            texts = [
+                [*ids, *engine.generate(RawPrompt(ids), **given, speculation="off").token_ids]
+                for ids in prompts
+            ]
+            for agreement in agreements:
+                for at_once in (1, ROWS):
+                    results: list[GenerationResult[Any]] = []
+                    for start in range(0, ROWS, at_once):
+                        group = slice(start, start + at_once)
+                        drafter._head = ScriptedHead(texts[group], agreement, width)
+                        engine.clear_prompt_cache()
+                        results += engine.generate_batch(
+                            [RawPrompt(ids) for ids in prompts[group]],
+                            **given,
+                            speculation=always(DRAFTED),
+                        )
+                    rows.append(
+                        {
+                            "kind": kind,
+                            "agreement": agreement,
+                            "at once": at_once,
+                            **_counts(results, kind == "schema"),
+                            "equal": sum(
+                                [*ids, *result.token_ids] == text
+                                for ids, text, result in zip(prompts, texts, results, strict=True)
+                            ),
+                        }
+                    )
+                    print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def _counts(results: Sequence[GenerationResult[Any]], has_schema: bool) -> dict[str, Any]:
+    """Return tokens, passes, and how many answers match the schema."""
+    tokens = sum(result.usage.completion_tokens for result in results)
+    passes = sum(result.usage.forward_passes for result in results)
+    record = {"tokens": tokens, "passes": passes, "tokens per pass": round(tokens / passes, 3)}
+    if has_schema:
+        validator = Draft202012Validator(OPEN)
+        record["valid"] = sum(validator.is_valid(json.loads(result.text)) for result in results)
+    return record
 
 
 def mask_work() -> dict[str, Any]:
@@ -342,5 +434,10 @@ def mask_work() -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=6)
-    measure(parser.parse_args().documents, (0.6, 0.8, 0.95))
-    mask_work()
+    parser.add_argument("--beside-free", action="store_true", help="with a schema beside without")
+    chosen = parser.parse_args()
+    if chosen.beside_free:
+        beside_free(list(PUBLISHED))
+    else:
+        measure(chosen.documents, (0.6, 0.8, 0.95))
+        mask_work()

@@ -16,3 +16,13 @@ def test_head_that_always_agrees_is_accepted(monkeypatch: pytest.MonkeyPatch) ->
     assert ours["accepted of drafted"] > 0.7
     assert ours["tokens per pass"] > 3
     assert peer["tokens per pass"] > 3
+
+
+@pytest.mark.model
+def test_schema_takes_as_many_passes_as_free_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft_heads, "TEXT_TOKENS", 40)
+    monkeypatch.setattr(draft_heads, "ROWS", 2)
+    free, free_together, schema, together = draft_heads.beside_free([1.0])
+    assert free["tokens"] == schema["tokens"] == 80
+    assert together["passes"] == schema["passes"] == free["passes"] == free_together["passes"]
+    assert schema["valid"] == together["valid"] == together["equal"] == 2

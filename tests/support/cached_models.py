@@ -50,6 +50,8 @@ _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "recurrent": ("mamba", {}),
     "mixed": ("lfm2", {}),
     "listed": ("falcon_h1", {}),
+    "gated": ("qwen3_next", {}),
+    "hybrid": ("nemotron_h", {}),
     "chunked": ("llama4", {}),
 }
 KINDS = tuple(_KINDS)

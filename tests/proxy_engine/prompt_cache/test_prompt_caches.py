@@ -26,7 +26,7 @@ from proxy_engine.prompt_cache.layers import trim_to
 from proxy_engine.prompt_cache.prompt_caches import PromptCaches
 
 ALWAYS_TRIMMABLE = {"plain", "default"}
-NEVER_TRIMMABLE = {"recurrent", "mixed", "listed"}
+NEVER_TRIMMABLE = {"recurrent", "mixed", "listed", "gated", "hybrid"}
 LONG = 3 * WINDOW
 
 
@@ -129,7 +129,7 @@ def test_only_processed_tokens_are_inserted(kind: str) -> None:
     assert is_close(logits, cold(model, [*text(0, 8), *text(1, 3)]))
 
 
-@pytest.mark.parametrize("kind", ["recurrent", "mixed", "listed"])
+@pytest.mark.parametrize("kind", sorted(NEVER_TRIMMABLE))
 def test_recurrent_cache_is_inserted_only_at_its_exact_length(kind: str) -> None:
     model = model_of(kind)
     for known, run, kept in ((10, 6, 6), (6, 6, 6), (5, 6, 0), (10, 0, 0)):
