@@ -18,9 +18,16 @@ from state_machines.budgets import (
     step_budget,
 )
 from state_machines.caches import WeakKeyLruCache
-from state_machines.completion.next_tokens import NextTokens
+from state_machines.completion.next_tokens import UNKNOWN, NextTokens, enter_walked
 from state_machines.completion.shortest_texts import ShortestTexts
-from state_machines.completion.texts import COMPLETE, UNWRITABLE, Plan, Segmenter
+from state_machines.completion.texts import (
+    COMPLETE,
+    NOTHING,
+    UNWRITABLE,
+    CompletionText,
+    Plan,
+    Segmenter,
+)
 from state_machines.errors import (
     GrammarBudgetError,
     UnsatisfiableGrammarError,
@@ -59,15 +66,12 @@ class Completion(PerVocabulary):
         self._segmenter = Segmenter(store.trie)
         self._texts = ShortestTexts(self._segmenter, spelled)
         self._ends = sorted(vocabulary.end_token_ids)
-        self._next = NextTokens(vocabulary, store, self)
+        self._next = NextTokens(vocabulary, store, self.counted)
         # Results that more steps may improve are stored with the steps that they hold for.
         self._composed: WeakKeyLruCache[Node, tuple[int, Plan | None]] = WeakKeyLruCache(
             LIMITS.plans
         )
         self._searched: WeakKeyLruCache[Node, tuple[int, Plan | None, bool]] = WeakKeyLruCache(
-            LIMITS.completion_tokens
-        )
-        self._most_needed: WeakKeyLruCache[Node, tuple[int, int]] = WeakKeyLruCache(
             LIMITS.completion_tokens
         )
 
@@ -101,11 +105,13 @@ class Completion(PerVocabulary):
         return known[1]
 
     def _compose(self, state: Node, steps: int) -> Plan | None:
+        text, length = self._short_text(state, steps)
+        return Plan(partial(self._segmenter.tokens, text), length) if length < UNWRITABLE else None
+
+    def _short_text(self, state: Node, steps: int) -> tuple[CompletionText, int]:
+        """Return a short text that completes a state, and the fewest tokens that write it."""
         text = self._texts.text(state, steps)
-        length = UNWRITABLE if text is None else self._segmenter.fewest(text)
-        if text is None or length >= UNWRITABLE:
-            return None
-        return Plan(partial(self._segmenter.tokens, text), length)
+        return (NOTHING, UNWRITABLE) if text is None else (text, self._segmenter.fewest(text))
 
     def state_after(self, state: Node, target: Node, token_id: int) -> Node:
         """Return the state after a token that is not an end token; :data:`EMPTY` if it is refused.
@@ -158,7 +164,14 @@ class Completion(PerVocabulary):
                 return plan, True
             least = UNWRITABLE if plan is None else plan.length
             budget = derivative_budget(steps)
-            tokens, is_exact = self._next.fewest(state, least, at_most, budget)
+            tokens, is_exact = self._next.fewest(
+                state,
+                least,
+                at_most,
+                lower_bound=self.lower_bound,
+                estimate=self._estimate,
+                budget=budget,
+            )
             if tokens is not None:
                 plan = Plan(tokens, len(tokens))
             known = UNBOUNDED if is_exact else budget.granted, plan, is_exact
@@ -188,43 +201,20 @@ class Completion(PerVocabulary):
         Returns:
             A mask of the same shape. End tokens stay as they are.
         """
-        result = allowed & (self._next.needed_after(state, allowed, steps) <= max_tokens)
+        needed = self._next.needed_after(
+            state, allowed, lambda node: self.length(self.counted(node), steps=steps), steps
+        )
+        result = allowed & (needed <= max_tokens)
         result[self._ends] = allowed[self._ends]
         return result
 
-    def keeps_all(
-        self,
-        state: Node,
-        allowed: Mask,
-        max_tokens: int,
-        *,
-        steps: int = LIMITS.full_restriction_steps,
-    ) -> bool:
-        """Return whether :meth:`within` keeps every allowed token.
+    def keeps_all(self, state: Node, allowed: Mask, max_tokens: int) -> bool:
+        """Whether an earlier call of :meth:`within` has shown that it keeps every allowed token."""
+        # A mask that cannot be changed is that of the state.
+        return not allowed.flags.writeable and self._next.keeps_all(state, max_tokens)
 
-        Args:
-            state: The state before the token.
-            allowed: The state's mask: bool, shape (vocabulary size,).
-            max_tokens: Number of tokens that may follow.
-            steps: Work budget. Tokens that are not decided within it are not kept.
-        """
-        most = self._most_needed.peek(state)
-        if most is None or most[0] < steps:
-            others = allowed.copy()
-            others[self._ends] = False
-            budget = step_budget(steps)
-            with budget:
-                needed = self._next.needed_after(state, allowed, steps)
-            most = budget.granted, int(needed[others].max(initial=0))
-            self._most_needed.put(state, most)
-        return most[1] <= max_tokens
-
-    def estimate(self, state: Node) -> int:
-        """Return the tokens of a short text that completes a state; orders a search."""
-        if state.nullable:
-            return 0
-        text = self._texts.text(state, LIMITS.plan_steps)
-        return UNWRITABLE if text is None else self._segmenter.fewest(text)
+    def _estimate(self, state: Node) -> int:
+        return self._short_text(state, LIMITS.plan_steps)[1]
 
 
 def _no_plan(steps: int, is_exact: bool) -> GrammarBudgetError | UnwritableTextError:
@@ -332,21 +322,22 @@ class LimitedCompletion(Completion):
         return known
 
     def _mask(self, state: Node) -> Mask:
-        mask = np.zeros(len(self._forms), np.bool_)
+        refused = np.full(len(self._forms), UNKNOWN, np.int32)
+
+        def is_refused(target: Node) -> int:
+            return self.counted(target) is EMPTY
+
         try:
-            nodes, after = self._next.walked(state, _LIMITED_STATES)
-            is_live = np.zeros(len(nodes), np.bool_)
-            for number in np.unique(after).tolist():
-                is_live[number] = self.counted(nodes[number]) is not EMPTY
-            mask = is_live[after]
+            walk = self._next.walked(state, _LIMITED_STATES)
+            enter_walked(walk, np.ones(len(refused), np.bool_), is_refused, refused)
         except TooManyStatesError:
-            open_tokens = np.flatnonzero(self._store.allowed(state))
+            tokens = self._store.allowed(state)
             # Tokens that are not decided are left out.
             with suppress(GrammarBudgetError), step_budget(LIMITS.full_restriction_steps):
-                for token_id, target in self._next.one_by_one(
-                    state, open_tokens, LIMITS.restricted_tokens
-                ):
-                    mask[token_id] = self.counted(target) is not EMPTY
+                self._next.enter_single(
+                    state, tokens, is_refused, refused, LIMITS.restricted_tokens
+                )
+        mask: Mask = refused == 0
         for target, ids in self._spelled.targets(state):
             mask[ids] |= self.counted(target) is not EMPTY
         mask[self._ends] = state.nullable

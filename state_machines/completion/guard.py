@@ -158,10 +158,7 @@ class Guard:
 
     def accepts(self, token_id: int) -> bool:
         """Whether the matcher takes a token and the text can still be completed in time."""
-        checked, state = self._checked, self.matcher.state
-        if checked is None or checked[0] != token_id or checked[1] is not state:
-            checked = self._checked = token_id, state, self._after(token_id)
-        return checked[2] is not None
+        return self._checked_after(token_id) is not None
 
     def advance(self, token_id: int) -> None:
         """Take a token. If this raises, the guard and its matcher are unchanged.
@@ -170,11 +167,7 @@ class Guard:
             TokenRejectedError: The guard does not accept the token.
             GrammarBudgetError: The text is too ambiguous; see :meth:`Matcher.advance`.
         """
-        checked = self._checked
-        if checked is None or checked[0] != token_id or checked[1] is not self.matcher.state:
-            after = self._after(token_id)
-        else:
-            after = checked[2]
+        after = self._checked_after(token_id)
         if after is None:
             # The matcher's own reasons come first.
             self.matcher.copy().advance(token_id)
@@ -275,12 +268,17 @@ class Guard:
             ids = list(self.matcher.vocabulary.end_token_ids)
             ends[ids] = allowed[ids]
             return ends
-        # A mask of the store is that of the state alone, so what is known about it holds.
-        if not (self.is_tight or allowed.flags.writeable) and self._completion.keeps_all(
-            self.matcher.state, allowed, self.left - 1, steps=LIMITS.restriction_steps
+        if not self.is_tight and self._completion.keeps_all(
+            self.matcher.state, allowed, self.left - 1
         ):
             return allowed
-        return self._within(allowed, self.left - 1)
+        restricted = self._completion.within(
+            self.matcher.state, allowed, self.left - 1, steps=LIMITS.restriction_steps
+        )
+        first = self._plan.first
+        if first is not None:
+            restricted[first] = True
+        return restricted
 
     def plan_mask(self) -> Mask:
         """Return a mask of the plan's first token, or of the end tokens if the text is complete.
@@ -293,15 +291,11 @@ class Guard:
         mask[list(vocabulary.end_token_ids) if first is None else first] = True
         return mask
 
-    def _within(self, allowed: Mask, max_tokens: int) -> Mask:
-        """Return the allowed tokens after which ``max_tokens`` are enough, and the plan's first."""
-        state, first = self.matcher.state, self._plan.first
-        restricted = self._completion.within(
-            state, allowed, max_tokens, steps=LIMITS.restriction_steps
-        )
-        if first is not None:
-            restricted[first] = True
-        return restricted
+    def _checked_after(self, token_id: int) -> _After | None:
+        checked, state = self._checked, self.matcher.state
+        if checked is None or checked[0] != token_id or checked[1] is not state:
+            checked = self._checked = token_id, state, self._after(token_id)
+        return checked[2]
 
     def _after(self, token_id: int) -> _After | None:
         """Return what follows a token; ``None`` if the token is not accepted."""

@@ -7,9 +7,10 @@ symbol: if possible one that is a token and whose runs are tokens, such as ``a``
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from operator import attrgetter
+from typing import TypeVar
 
 from state_machines.budgets import spend
 from state_machines.caches import WeakKeyLruCache
@@ -35,6 +36,8 @@ _WORD_DETOUR_BYTES = 4
 
 _WORD_DETOUR_STATES = 1024
 """States visited after the shortest branch was found."""
+
+L = TypeVar("L")
 
 Runs = tuple[tuple[str, int], ...]
 """A text as parts, each repeated a number of times."""
@@ -138,8 +141,7 @@ class LeafTexts:
         return self._search(node)
 
     def _search(self, start: Node) -> Runs | None:
-        def edges(visit: Visit[Node, str]) -> Iterator[Edge[Node, str]]:
-            state = visit.state
+        def edges(state: Node) -> Iterator[Edge[Node, str]]:
             if isinstance(state, ListedText):
                 letters = str(state.text[state.start :])
                 yield state.end, letters, len(letters)
@@ -151,9 +153,8 @@ class LeafTexts:
                 # An escape or a form of several bytes is longer than a plain character.
                 yield target, chr(character), 1 if character < 0x80 else 6
 
-        for visit in islice(best_first(start, edges, _min_length), LIMITS.word_states):
-            if visit.state.nullable:
-                return (("".join(visit.path), 1),)
+        for visit in _ends(start, edges, attrgetter("nullable")):
+            return (("".join(visit.path), 1),)
         return None
 
     def _character(self, symbols: CodePointSet) -> int:
@@ -185,29 +186,15 @@ class LeafTexts:
             is_long = state.min_length > SHORT and len(state.leading_text) > SHORT
             return state.nullable or is_long or isinstance(state, kinds)
 
-        def edges(visit: Visit[Node, int]) -> list[Edge[Node, int]]:
-            if is_end(visit.state):
-                return []
-            transitions = visit.state.transitions
+        def edges(state: Node) -> list[Edge[Node, int]]:
+            transitions = state.transitions
             spend(1 + len(transitions))
             return [(target, self.byte(symbols), 1) for symbols, target in transitions]
 
-        found: list[tuple[bytes, Node]] = []
-        nearest: int | None = None
-        later = 0
-        for number, visit in enumerate(best_first(start, edges, _min_length)):
-            state, length = visit.state, visit.cost + visit.state.min_length
-            if nearest is not None:
-                later += 1
-                if length > nearest + _WORD_DETOUR_BYTES:
-                    break
-            if is_end(state):
-                found.append((bytes(visit.path), EPSILON if state.nullable else state))
-                nearest = length if nearest is None else nearest
-            is_over = later >= _WORD_DETOUR_STATES or number > LIMITS.word_states
-            if is_over or len(found) >= LIMITS.word_branches:
-                break
-        return found
+        return [
+            (bytes(visit.path), EPSILON if visit.state.nullable else visit.state)
+            for visit in islice(_ends(start, edges, is_end), LIMITS.word_branches)
+        ]
 
     def several(self, start: Node, max_steps: int) -> Iterator[bytes]:
         """Yield different words, short ones first; stop after ``max_steps`` prefixes."""
@@ -236,6 +223,26 @@ class LeafTexts:
 
 
 _min_length = attrgetter("min_length")
+
+
+def _ends(
+    start: Node, edges: Callable[[Node], Iterable[Edge[Node, L]]], is_end: Callable[[Node], bool]
+) -> Iterator[Visit[Node, L]]:
+    """Yield the nearest end of a path, and ends that are little farther, beyond which none is."""
+    nearest: int | None = None
+    later = 0
+    visits = best_first(
+        start, lambda visit: () if is_end(visit.state) else edges(visit.state), _min_length
+    )
+    for visit in islice(visits, LIMITS.word_states):
+        length = visit.cost + visit.state.min_length
+        if nearest is not None:
+            later += 1
+            if length > nearest + _WORD_DETOUR_BYTES or later > _WORD_DETOUR_STATES:
+                break
+        if is_end(visit.state):
+            nearest = length if nearest is None else nearest
+            yield visit
 
 
 def _merged(runs: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:

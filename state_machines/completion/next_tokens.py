@@ -9,7 +9,7 @@ The other tokens are followed by single bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +29,9 @@ from state_machines.masks.state_table import StateTable, TooManyStatesError
 from state_machines.masks.token_trie import Ids
 from state_machines.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from state_machines.completion.completion import Completion
-
 Mask = npt.NDArray[np.bool_]
+Value = Callable[[Node], int]
+Walk = tuple[list[Node], Ids]
 
 _WALKS = 12
 """States whose next states are cached: an int32 for each token."""
@@ -65,26 +64,28 @@ class NextTokens:
     Args:
         vocabulary: The tokens.
         store: The masks of the vocabulary.
-        completion: Makes the plans of states.
+        counted: Returns the state at the end of a token; :data:`EMPTY` if the token is refused.
     """
 
     def __init__(
         self,
         vocabulary: Vocabulary,
         store: MaskStore,
-        completion: Completion,
+        counted: Callable[[Node], Node],
     ) -> None:
         self._forms = vocabulary.token_bytes
         self._sizes = np.array([len(form or b"") for form in self._forms], np.int32)
         self._store = store
         self._trie = store.trie
-        self._completion = completion
+        self._counted = counted
         self._spelled = SpelledTokens.of(vocabulary)
         self._ends = np.array(sorted(vocabulary.end_token_ids), np.intp)
-        self._walks: WeakKeyLruCache[Node, tuple[list[Node], Ids]] = WeakKeyLruCache(_WALKS)
+        self._walks: WeakKeyLruCache[Node, Walk] = WeakKeyLruCache(_WALKS)
+        # With the steps that they hold for, since more steps may find fewer tokens.
         self._needed: WeakKeyLruCache[Node, tuple[int, Ids]] = WeakKeyLruCache(_WALKS)
+        self._most_needed: WeakKeyLruCache[Node, int] = WeakKeyLruCache(LIMITS.completion_tokens)
 
-    def walked(self, state: Node, max_states: int) -> tuple[list[Node], Ids]:
+    def walked(self, state: Node, max_states: int) -> Walk:
         """Return states, and for each token the index of the state after it, by its bytes.
 
         The indices are int32, shape (vocabulary size,); index 0 is the dead state.
@@ -128,12 +129,14 @@ class NextTokens:
 
     # The tokens that are needed after each token.
 
-    def needed_after(self, state: Node, allowed: Mask, steps: int) -> Ids:
+    def needed_after(self, state: Node, allowed: Mask, length: Value, steps: int) -> Ids:
         """Return how many tokens complete the text after each token: int32, of the mask's shape.
 
         Args:
             state: The state before the token.
             allowed: The tokens that are looked at: bool, shape (vocabulary size,).
+            length: Returns how many tokens complete the text from a state; raises
+                :class:`GrammarBudgetError` or :class:`UnwritableTextError` if that is not known.
             steps: Work budget. Tokens that are not decided within it are :data:`UNKNOWN`.
         """
         # A mask that cannot be changed is that of the state.
@@ -145,14 +148,14 @@ class NextTokens:
         open_tokens = allowed.copy()
         if state.nullable:
             open_tokens[self._ends] = False
+        others = np.flatnonzero(open_tokens) if is_whole else self._ends
         lengths: dict[Node, int] = {EMPTY: UNKNOWN}
 
-        def length(node: Node) -> int:
+        def known_length(node: Node) -> int:
             found = lengths.get(node)
             if found is None:
                 try:
-                    counted = self._completion.counted(node)
-                    found = min(self._completion.length(counted, steps=steps), UNKNOWN)
+                    found = min(length(node), UNKNOWN)
                 except (GrammarBudgetError, UnwritableTextError):
                     # Later states may be cached, so they are still looked at.
                     found = UNKNOWN
@@ -160,41 +163,44 @@ class NextTokens:
             return found
 
         budget = derivative_budget(steps)
-        try:
-            with budget:
-                for target, ids in self._spelled.targets(state):
-                    needed[ids] = np.minimum(needed[ids], length(target))
-                max_tokens = LIMITS.restricted_tokens
-                if np.count_nonzero(open_tokens) > FEW:
-                    max_tokens = self._by_groups(state, length, open_tokens, needed)
-                left = np.flatnonzero(open_tokens)
-                for token_id, target in self.one_by_one(state, left, max_tokens):
-                    needed[token_id] = min(needed[token_id], length(target))
-        except GrammarBudgetError:
-            # Undecided tokens are left out.
-            pass
+        # Undecided tokens are left out.
+        with suppress(GrammarBudgetError), budget:
+            for target, ids in self._spelled.targets(state):
+                needed[ids] = np.minimum(needed[ids], known_length(target))
+            max_tokens = LIMITS.restricted_tokens
+            if np.count_nonzero(open_tokens) > FEW:
+                max_tokens = self._by_groups(state, known_length, open_tokens, needed)
+            self.enter_single(state, open_tokens, known_length, needed, max_tokens)
         if is_whole:
             needed.flags.writeable = False
             self._needed.put(state, (budget.granted, needed))
+            most, known_most = int(needed[others].max(initial=0)), self._most_needed.peek(state)
+            # A repeated search may find fewer plans, but those that were found remain.
+            if known_most is None or most < known_most:
+                self._most_needed.put(state, most)
         return needed
 
-    def _by_groups(
-        self, state: Node, length: Callable[[Node], int], open_tokens: Mask, needed: Ids
-    ) -> int:
+    def keeps_all(self, state: Node, max_tokens: int) -> bool:
+        """Whether ``max_tokens`` are known to be enough after every token but the end tokens."""
+        most = self._most_needed.peek(state)
+        return most is not None and most <= max_tokens
+
+    def _by_groups(self, state: Node, length: Value, open_tokens: Mask, needed: Ids) -> int:
         """Enter the lengths of tokens that lead to few states; the others stay open.
 
         Returns:
             The number of other tokens to follow.
         """
+
+        def before(rest: Node) -> Value:
+            return lambda node: min(UNKNOWN, length(concatenation(node, rest)) + REMEMBERED_MARGIN)
+
         splits = [split_lexeme(configuration) for configuration in configurations(state)]
         remembered = [split for split in splits if split is not None and split.remembered]
         try:
             if not remembered:
-                nodes, after = self.walked(state, LIMITS.trie_walk_states)
-                found = np.full(len(nodes), UNKNOWN, np.int32)
-                for number in np.unique(after[open_tokens]).tolist():
-                    found[number] = length(nodes[number])
-                np.minimum(needed, found[after], out=needed, where=open_tokens)
+                walked = self.walked(state, LIMITS.trie_walk_states)
+                enter_walked(walked, open_tokens, length, needed)
                 open_tokens[:] = False
                 return 0
             decided = np.zeros_like(open_tokens)
@@ -202,25 +208,36 @@ class NextTokens:
                 rest = split.continuation
                 if rest is None or any(c.dispatch.context_dependent(b"") for c in split.remembered):
                     continue
-                text = concatenation(split.prefix, split.lexeme)
-                nodes, after = self.walked(text, LIMITS.trie_walk_states)
+                nodes, after = self.walked(
+                    concatenation(split.prefix, split.lexeme), LIMITS.trie_walk_states
+                )
                 # Where a remembered text may end, its continuation depends on the text.
                 stays = np.array([node is not EMPTY and not node.nullable for node in nodes])[after]
-                found = np.full(len(nodes), UNKNOWN, np.int32)
-                for number in np.unique(after[open_tokens & stays]).tolist():
-                    needed_here = length(concatenation(nodes[number], rest))
-                    found[number] = min(UNKNOWN, needed_here + REMEMBERED_MARGIN)
-                np.minimum(needed, found[after], out=needed, where=open_tokens & stays)
+                enter_walked((nodes, after), open_tokens & stays, before(rest), needed)
                 decided |= stays
             open_tokens &= ~decided
         except TooManyStatesError:
             return LIMITS.restricted_tokens
         return REMEMBERED_ENDS
 
+    def enter_single(
+        self, state: Node, tokens: Mask, value: Value, values: Ids, max_tokens: int
+    ) -> None:
+        """Enter the value of the state after each token, of at most ``max_tokens`` tokens."""
+        for token_id, target in self.one_by_one(state, np.flatnonzero(tokens), max_tokens):
+            values[token_id] = min(values[token_id], value(target))
+
     # The fewest tokens to an end.
 
     def fewest(
-        self, start: Node, known: int, at_most: int, budget: step_budget
+        self,
+        start: Node,
+        known: int,
+        at_most: int,
+        *,
+        lower_bound: Value,
+        estimate: Value,
+        budget: step_budget,
     ) -> tuple[tuple[int, ...] | None, bool]:
         """Search from a state to its nearest end; an edge is a token.
 
@@ -228,6 +245,8 @@ class NextTokens:
             start: The state.
             known: Only plans of fewer tokens are looked for.
             at_most: The search stops once it has found this many tokens or fewer.
+            lower_bound: Returns a lower bound on the tokens of every completion of a state.
+            estimate: Returns the tokens of a short text that completes a state; orders the search.
             budget: The budget of the search, which ends with the best tokens found so far.
 
         Returns:
@@ -238,7 +257,7 @@ class NextTokens:
         fewest, is_exact = known, True
 
         def may_improve(state: Node, tokens: int) -> bool:
-            return tokens + self._completion.lower_bound(state) < fewest
+            return tokens + lower_bound(state) < fewest
 
         def edges(visit: Visit[Node, int]) -> Iterator[Edge[Node, int]]:
             nonlocal found, fewest, is_exact
@@ -259,7 +278,7 @@ class NextTokens:
         def bound(state: Node) -> int:
             spend(ESTIMATE_STEPS)
             try:
-                return self._completion.estimate(state)
+                return estimate(state)
             except GrammarBudgetError:
                 return UNKNOWN
 
@@ -278,7 +297,7 @@ class NextTokens:
         targets: dict[Node, int] = {}
 
         def add(target: Node, token_id: int) -> None:
-            target = self._completion.counted(target)
+            target = self._counted(target)
             if target is not EMPTY:
                 targets.setdefault(target, token_id)
 
@@ -304,3 +323,12 @@ class NextTokens:
         for token_id, target in self.one_by_one(state, open_tokens, limit):
             add(target, token_id)
         return targets, len(open_tokens) <= limit
+
+
+def enter_walked(walk: Walk, tokens: Mask, value: Value, values: Ids) -> None:
+    """Enter the value of the state after each token into an array, unless that has less."""
+    nodes, after = walk
+    found = np.full(len(nodes), UNKNOWN, np.int32)
+    for number in np.unique(after[tokens]).tolist():
+        found[number] = value(nodes[number])
+    np.minimum(values, found[after], out=values, where=tokens)

@@ -100,16 +100,10 @@ class CompletionText:
         return b"".join([piece.content for piece in self.pieces()])
 
 
-class _Nothing(CompletionText):
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self.content, self.rest, self.cut = b"", self, _END
-        self.size, self.weight = 0, 0
-
-
-NOTHING: CompletionText = _Nothing()
+NOTHING = CompletionText.__new__(CompletionText)
 """The empty text."""
+NOTHING.content, NOTHING.rest, NOTHING.cut = b"", NOTHING, _END
+NOTHING.weight = NOTHING.size = 0
 
 
 def joined(head: CompletionText, tail: CompletionText) -> CompletionText:

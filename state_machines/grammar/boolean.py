@@ -196,9 +196,11 @@ def intersection(members: Iterable[Node]) -> Node:
         return EMPTY
     if len(flat) > 1:
         spend(1 + len(flat) // MEMBERS_PER_STEP)
-        reduced = dict.fromkeys(_without_common_members(node, flat) for node in flat)
-        if reduced != flat:
-            return intersection(reduced)
+        for node in flat:
+            if isinstance(node, Complement) and isinstance(node.body, Intersection):
+                reduced = _without_common_members(node, flat)
+                if reduced is not node:
+                    return intersection(reduced if each is node else each for each in flat)
         flat = _simplified(flat)
     if len(flat) == 1:
         return next(iter(flat))
@@ -242,12 +244,11 @@ def _simplified(flat: dict[Node, None]) -> dict[Node, None]:
     return rest
 
 
-def _without_common_members(node: Node, flat: dict[Node, None]) -> Node:
+def _without_common_members(node: Complement, flat: dict[Node, None]) -> Node:
     """Return a member of an intersection, simplified beside the others: ``L - (A & L) = L - A``."""
-    if not isinstance(node, Complement) or not isinstance(node.body, Intersection):
-        return node
-    rest = [member for member in node.body.members if member not in flat]
-    if len(rest) == len(node.body.members):
+    members = node.body.members if isinstance(node.body, Intersection) else ()
+    rest = [member for member in members if member not in flat]
+    if len(rest) == len(members):
         return node
     return complement(intersection(rest), node.alphabet) if rest else EMPTY
 

@@ -1,13 +1,14 @@
 """The values that are in exactly one of several terms.
 
 ``oneOf`` needs the complement of an alternative, which is costly, only where alternatives overlap.
-Most pairs of alternatives are proven disjoint by bit sets: by their types and constants, and by the
-types and constants of the properties that they require. The pairs that are left are tested.
+Most pairs of many alternatives are proven disjoint by bit sets: by their types and constants, and
+by the types and constants of the properties that they require. The pairs that are left are tested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import TypeAlias, TypeVar
 
 from state_machines.budgets import Verdict, spend
@@ -25,6 +26,9 @@ from state_machines.json_schema.algebra.value_sets import (
 )
 from state_machines.limits import LIMITS
 from state_machines.reader_languages.numbers.number_sets import ALL_NUMBERS, NO_NUMBERS
+
+FEW_ALTERNATIVES = 8
+"""Alternatives up to which every pair is tested for overlap."""
 
 MAX_PAIRS = 32_768
 """Pairs of alternatives that are tested for overlap."""
@@ -59,9 +63,12 @@ def in_exactly_one(
     candidates = _not_wholly_in_two([each for each in values if each is not None])
     if candidates != ANY_VALUE:
         terms = [table.all_of((table.evaluated(candidates), term)) for term in terms]
+    pairs: Iterable[tuple[int, int]] = combinations(range(len(terms)), 2)
+    if len(terms) > FEW_ALTERNATIVES:
         values = [None if each is None else conjoin(each, candidates, table) for each in values]
+        pairs = _pairs(_may_overlap(values, table))
     overlapping = []
-    for i, j in _pairs(_may_overlap(values, table)):
+    for i, j in pairs:
         spend()
         # A pair that may be disjoint costs a complement, which changes no value.
         if are_disjoint(inside[i], terms[j]) is not Verdict.YES:
@@ -99,11 +106,13 @@ class _Index:
 
     def add(self, index: int, places: Iterable[_Place]) -> None:
         """Add the places that cover a set."""
+        bit, at, below = 1 << index, self._at, self._below
         for place in places:
-            self._at[place] = self._at.get(place, 0) | 1 << index
-            for end in range(len(place) + 1):
+            at[place] = at.get(place, 0) | bit
+            below[()] = below.get((), 0) | bit
+            for end in range(1, len(place) + 1):
                 prefix = place[:end]
-                self._below[prefix] = self._below.get(prefix, 0) | 1 << index
+                below[prefix] = below.get(prefix, 0) | bit
 
     def near(self, places: Iterable[_Place]) -> int:
         """Return the sets that may share a value with a set that the places cover."""

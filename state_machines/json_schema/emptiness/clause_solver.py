@@ -43,6 +43,9 @@ MAX_COMPARED = 8
 The open-world search compares all clauses.
 """
 
+COMMON_NAMES_STEPS = 4
+"""Steps charged for the common names of two languages."""
+
 
 @dataclass(frozen=True, slots=True)
 class Domain:
@@ -378,6 +381,7 @@ class _Solver:
         """
         known = self._matching.get((names, others))
         if known is None:
+            spend(COMMON_NAMES_STEPS)
             common = intersection((names, others))
             words = [] if common.is_empty else list_words(common, len(self._clauses) + 1)
             known = self._matching[names, others] = common, words

@@ -60,6 +60,9 @@ from state_machines.reader_languages.numbers.number_sets import NumberSet
 MAX_EXPONENT = 307
 MAX_NEGATIVE_EXPONENT = 324
 
+SPELLING_STEPS = 8
+"""Steps charged for all spellings of a number."""
+
 _MINUS = symbols(code_points("-"))
 _PLUS = optional(symbols(code_points("+")))
 _E = symbols(CodePointSet.of("eE"))
@@ -240,7 +243,7 @@ def every_spelling(numbers: Iterable[Fraction], *, has_exponents: bool = True) -
     entries: list[tuple[str, Node]] = []
     others: list[Node] = []
     for double in {nearest(number): None for number in numbers}:
-        spend()
+        spend(SPELLING_STEPS)
         signs = ("-",) if double < 0 else ("",) if double else ("", "-")
         size = abs(double)
         texts = list(_short_texts(size, has_exponents=has_exponents))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 from small_vocabulary import small_vocabulary
 
@@ -67,10 +68,6 @@ QUESTIONS: dict[str, Question] = {
     "shortest": lambda completion, matcher: _shortest(completion, matcher),
     "within": lambda completion, matcher: [
         completion.within(matcher.state, _allowed(completion, matcher), most).tolist()
-        for most in (0, 4, 9)
-    ],
-    "keeps all": lambda completion, matcher: [
-        completion.keeps_all(matcher.state, _allowed(completion, matcher), most)
         for most in (0, 4, 9, 40)
     ],
     "allowed": lambda completion, matcher: _allowed(completion, matcher).tolist(),
@@ -110,15 +107,15 @@ def test_answers_with_few_steps_are_not_given_to_callers_with_more(name: str) ->
     matcher = machine.matcher(vocabulary)
     make = type(matcher.completion)
     allowed = _allowed(make(vocabulary), matcher)
-    alone = make(vocabulary).keeps_all(matcher.state, allowed, 40)
+    alone = make(vocabulary).within(matcher.state, allowed, 40)
     exact = _shortest(make(vocabulary), matcher)
     plan = make(vocabulary).plan(matcher.state).tokens
     for steps in (0, 1, 3, 10, 20, 40, 80, 150, 300, 700, 1500, 4000):
         completion = make(vocabulary)
         with suppress(GrammarBudgetError):
-            completion.keeps_all(matcher.state, allowed, 40, steps=steps)
+            completion.within(matcher.state, allowed, 40, steps=steps)
             completion.shortest(matcher.state, steps=steps)
             completion.plan(matcher.state, steps=steps)
-        assert completion.keeps_all(matcher.state, allowed, 40) == alone
+        assert np.array_equal(completion.within(matcher.state, allowed, 40), alone)
         assert _shortest(completion, matcher) == exact
         assert completion.plan(matcher.state).tokens == plan
