@@ -324,7 +324,8 @@ def overlap_table(report: dict[str, Any]) -> str:
         f"{usage['forced_tokens']} of them forced, its schema new. "
         f"Masks and matchers take {duration(1e6 * work)} in all, "
         f"{report['overlapped']:.1%} of it while a pass is under way. Masks that take "
-        f"{slower['delay_ms']:.1f} ms longer make tokens {max(slower['added_ms'], 0):.2f} ms later: "
+        f"{slower['delay_ms']:.1f} ms longer make tokens "
+        f"{max(slower['added_ms'], 0):.2f} ms later: "
         f"{min(slower['hidden'], 1):.0%} of it is hidden."
     )
     return "\n\n".join([_machine(report), sentences, "![Overlap](plots/overlap.svg)"])
