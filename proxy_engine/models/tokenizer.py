@@ -255,7 +255,7 @@ class CachedTokenizer:
 
 
 def tokenizer_facts(wrapper: TokenizerWrapper) -> dict[str, Any] | None:
-    """Return the facts of a tokenizer; ``None`` if its class has methods of its own.
+    """Return the facts of a tokenizer; ``None`` if its class defines further methods.
 
     Args:
         wrapper: The tokenizer as mlx-lm loads it.

@@ -175,7 +175,7 @@ class NextTokens:
             needed.flags.writeable = False
             self._needed.put(state, (budget.granted, needed))
             most, known_most = int(needed[others].max(initial=0)), self._most_needed.peek(state)
-            # A repeated search may find fewer plans, but those that were found remain.
+            # A repeated search may find fewer plans; the smallest maximum is kept.
             if known_most is None or most < known_most:
                 self._most_needed.put(state, most)
         return needed

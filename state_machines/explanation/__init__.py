@@ -58,8 +58,8 @@ class TokenExplanation:
         total_bytes: How many bytes it has; 0 for end tokens and ids without text.
         fitting_text: The whole characters that fit.
         reason: One sentence.
-        expected: What may follow ``fitting_text``.
-        hint: What would fit instead; empty if nothing near it does.
+        expected: Description of the texts that can follow ``fitting_text``.
+        hint: A near text that would fit; empty without one.
     """
 
     token_id: int | None

@@ -37,8 +37,8 @@ class TextWithoutHeadings(Node):
         text: The text, with headings; ``EPSILON`` where a text without a wanted string has reached
             its upper bound at the start of a line.
         headings: The headings. None is empty.
-        line: What may follow the current line as a heading: ``headings`` at the start of a line
-            behind the first; ``EMPTY`` if the line is none.
+        line: The headings that the current line can continue as: ``headings`` at the start of a
+            line behind the first; ``EMPTY`` if the line is none.
         ends_lines: Whether the text ends only at the start of a line.
     """
 

@@ -63,8 +63,6 @@ _HeadKey: TypeAlias = tuple[Spelling, bytes, int] | int
 _HeadTokens: TypeAlias = "tuple[list[int], list[int]]"
 """The tokens below a vertex that a head allows, and the vertices where it may end."""
 
-_Heads: TypeAlias = dict[_HeadKey, _HeadTokens]
-
 
 class _RememberedEnd(Node):
     """A stack symbol after a remembered word; ``written`` was read before ``vertex``."""

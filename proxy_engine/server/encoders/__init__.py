@@ -176,10 +176,10 @@ class AnswerEncoder(Encoder):
         return results
 
     def _extension(self, result: GenerationResult[Any]) -> Fields:
-        """Return what is added to an answer.
+        """Return the extension fields of an answer.
 
-        These are confidences, where its quotes stand, and what cut it short, with the JSON Pointer
-        of the value that was open there.
+        They are confidences, positions of quotes, and the reason for which the answer was cut
+        short, with the JSON Pointer of the value that was open.
         """
         added: Fields = {}
         if self._options.confidence:

@@ -241,7 +241,7 @@ def _places(values: ValueSet) -> Iterator[_Place]:
 
 
 def _pairs(overlapping: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the pairs of sets each of which may share a value with the other.
+    """Return the pairs of sets that may have a value in common.
 
     Raises:
         UnsupportedSchemaError: The pairs are too many. They are counted before they are listed.
