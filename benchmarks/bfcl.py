@@ -25,6 +25,7 @@ from arguments import positive
 from bfcl_matching import are_right_calls, has_right_names
 from jsonschema import Draft202012Validator
 from mlx_lm.generate import BatchGenerator
+from mlx_lm.models.cache import load_prompt_cache, trim_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from quality_scores import interval
 from tables import aligned
@@ -104,7 +105,7 @@ class Answer:
             call is one.
         name: Whether the right functions are called, or none where none helps.
         right: Whether the arguments are right, too.
-        seconds: Time of the batch divided by its cases.
+        seconds: Time of the batch divided by its cases, without that of the prompts.
         passes: Forward passes of the answer.
         text: The output.
         error: The message of the error.
@@ -178,9 +179,13 @@ def _schema_of(parameter: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Runner:
-    """A model with all arms. All of them have the same tools and conversations."""
+    """A model with all arms. All of them have the same tools and conversations.
 
-    def __init__(self, model: str | None, batch_size: int) -> None:
+    The engine processes each prompt once, and saves its cache in mlx-lm's format for the other arms.
+    """
+
+    def __init__(self, model: str | None, batch_size: int, folder: Path) -> None:
+        self._folder = folder
         self._loaded = load_model(model)
         self._engine = InferenceEngine(
             self._loaded.model, self._loaded.tokenizer, on_progress=None, batch_size=batch_size
@@ -188,6 +193,8 @@ class _Runner:
 
     def answers(self, arm: str, cases: Sequence[Case], model: str) -> list[Answer]:
         """Return the scored answers of an arm."""
+        for case in cases:
+            self._process_prompt(case)
         started = perf_counter()
         options = ARMS[arm]
         written = self._peer(cases, arm) if options is None else self._ours(cases, options)
@@ -196,6 +203,19 @@ class _Runner:
             Answer(model, arm, case.name, case.category, seconds=seconds, **_scored(case, *outcome))
             for case, outcome in zip(cases, written, strict=True)
         ]
+
+    def _process_prompt(self, case: Case) -> None:
+        file = self._cache_file(case)
+        if not file.exists():
+            self._engine.save_prompt_cache(file, case.messages, tools=_offered(case))
+
+    def _cache_file(self, case: Case) -> Path:
+        return self._folder / f"{case.name}.safetensors"
+
+    def forget(self, cases: Sequence[Case]) -> None:
+        """Delete the caches of prompts."""
+        for case in cases:
+            self._cache_file(case).unlink(missing_ok=True)
 
     def _ours(self, cases: Sequence[Case], options: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         choice = {key: value for key, value in options.items() if key == "tool_choice"}
@@ -245,7 +265,18 @@ class _Runner:
             self._loaded.model, stop_tokens=[[end] for end in tokenizer.eos_token_ids]
         )
         processors = [_masks(tokenizer, offered, arm) for offered in tools]
-        ids = generator.insert(prompts, [_MAX_TOKENS] * len(cases), logits_processors=processors)
+        caches = []
+        for case, prompt in zip(cases, prompts, strict=True):
+            cache = load_prompt_cache(str(self._cache_file(case)))
+            trim_prompt_cache(cache, cache[0].offset - len(prompt) + 1)
+            caches.append(cache)
+        ids = generator.insert(
+            [prompt[-1:] for prompt in prompts],
+            [_MAX_TOKENS] * len(cases),
+            caches=caches,
+            all_tokens=[prompt[:-1] for prompt in prompts],
+            logits_processors=processors,
+        )
         tokens: dict[int, list[int]] = {each: [] for each in ids}
         while responses := generator.next_generated():
             for response in responses:
@@ -387,26 +418,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _measure(options: argparse.Namespace, model: str) -> None:
     wheel = options.wheel or _downloaded()
     done = _read_answers(options.out)
-    runner = _Runner(options.model, options.batch)
     cases = {category: read_cases(wheel, category) for category in options.categories}
-    for start in range(options.first, options.first + options.cases, options.batch):
-        for category in options.categories:
-            for arm in options.arms:
-                end = min(start + options.batch, options.first + options.cases)
-                left = [
-                    case
-                    for case in cases[category][start:end]
-                    if (model, arm, case.name) not in done
-                ]
-                if not left:
-                    continue
-                lines = [
-                    json.dumps(asdict(each)) + "\n" for each in runner.answers(arm, left, model)
-                ]
-                with options.out.open("a", encoding="utf-8") as file:
-                    file.write("".join(lines))
-                print(f"{category} from {start}: {arm}", file=sys.stderr, flush=True)
-    runner.close()
+    end = options.first + options.cases
+    with tempfile.TemporaryDirectory() as folder:
+        runner = _Runner(options.model, options.batch, Path(folder))
+        for start in range(options.first, end, options.batch):
+            for category in options.categories:
+                batch = cases[category][start : min(start + options.batch, end)]
+                for arm in options.arms:
+                    left = [case for case in batch if (model, arm, case.name) not in done]
+                    if not left:
+                        continue
+                    answers = runner.answers(arm, left, model)
+                    with options.out.open("a", encoding="utf-8") as file:
+                        file.writelines(json.dumps(asdict(each)) + "\n" for each in answers)
+                    print(f"{category} from {start}: {arm}", file=sys.stderr, flush=True)
+                runner.forget(batch)
+        runner.close()
 
 
 def _parser() -> argparse.ArgumentParser:

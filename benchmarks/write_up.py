@@ -19,7 +19,7 @@ from grammar_figures import engine_rows, ratio_rows, refusals
 from growth import findings, growth_rows, set_up_rows
 from hostile_load_figures import Figures, rows
 from memory import point_after
-from overlap import CPU_WORK
+from overlap import CPU_WORK, overlapped
 from report import notes
 from reported import reported_rows
 from speculation_tables import by_kind, passes_rows, speculation_rows
@@ -317,13 +317,18 @@ def overlap_table(report: dict[str, Any]) -> str:
     """Return a summary of the times of one request, and the plot of some of its steps."""
     usage, slower = report["usage"], report["slower_masks"]
     tokens = usage["completion_tokens"]
-    work = sum(span.ended - span.started for span in spans_of(report) if span.name in CPU_WORK)
+    spans = spans_of(report)
+    mask, advance = (
+        f"{duration(1e6 * sum(span.ended - span.started for span in spans if span.name == phase))}"
+        f", {overlapped(spans, [phase]):.0%} of it while a pass is under way"
+        for phase in CPU_WORK
+    )
     sentences = (
         f"Model {report['model']}, {slower['token_ms']:.1f} ms a token of free text; "
         f"the document {report['document']}, {tokens} tokens, "
         f"{usage['forced_tokens']} of them forced, its schema new. "
-        f"Masks and matchers take {duration(1e6 * work)} in all, "
-        f"{report['overlapped']:.1%} of it while a pass is under way. Masks that take "
+        f"Masks take {mask}; matchers take {advance}. Where a draft may follow, the next pass "
+        "waits until the token is read and the matcher is advanced. Masks that take "
         f"{slower['delay_ms']:.1f} ms longer make tokens "
         f"{max(slower['added_ms'], 0):.2f} ms later: "
         f"{min(slower['hidden'], 1):.0%} of it is hidden."
