@@ -181,7 +181,7 @@ def _schema_of(parameter: Mapping[str, Any]) -> dict[str, Any]:
 class _Runner:
     """A model with all arms. All of them have the same tools and conversations.
 
-    The engine processes each prompt once, and saves its cache in mlx-lm's format for the other arms.
+    The engine processes each prompt once, and saves its cache in mlx-lm's format for the peers.
     """
 
     def __init__(self, model: str | None, batch_size: int, folder: Path) -> None:
