@@ -15,19 +15,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 from zipfile import ZipFile
 
-from arguments import positive
+from arguments import environment, positive
+from bfcl_answers import CATEGORIES, Answer, figures, read_answers, rows
 from bfcl_matching import are_right_calls, has_right_names
 from jsonschema import Draft202012Validator
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models.cache import load_prompt_cache, trim_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from quality_scores import interval
+from records import write_record
 from tables import aligned
 
 from proxy_engine import BatchRequest, InferenceEngine
@@ -36,22 +37,12 @@ from proxy_engine.models.loading import load_model
 from proxy_engine.tools import Tool, parse_tool_calls
 from state_machines import ProxyError
 
-__all__ = ["ARMS", "CATEGORIES", "Answer", "Case", "main", "read_cases", "rows", "tool_of"]
+__all__ = ["ARMS", "Case", "main", "read_cases", "tool_of"]
 
 _PACKAGE = "bfcl-eval==2026.3.23"
 _SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
 _DATA = "bfcl_eval/data/"
 
-CATEGORIES = (
-    "simple_python",
-    "multiple",
-    "parallel",
-    "parallel_multiple",
-    "irrelevance",
-    "live_simple",
-    "live_multiple",
-    "live_irrelevance",
-)
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 _MAX_TOKENS = 256
 
@@ -89,40 +80,6 @@ class Case:
     messages: list[dict[str, str]]
     functions: list[dict[str, Any]]
     answers: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A scored answer.
-
-    Attributes:
-        model: The model's name.
-        arm: A name of :data:`ARMS`.
-        case: The name of the case.
-        category: Its category.
-        calls: Name and arguments of each call.
-        valid: Whether all calls name a function and match its schema, and all text that begins as a
-            call is one.
-        name: Whether the right functions are called, or none where none helps.
-        right: Whether the arguments are right, too.
-        seconds: Time of the batch divided by its cases, without that of the prompts.
-        passes: Forward passes of the answer.
-        text: The output.
-        error: The message of the error.
-    """
-
-    model: str
-    arm: str
-    case: str
-    category: str
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    valid: bool = False
-    name: bool = False
-    right: bool = False
-    seconds: float = 0.0
-    passes: int = 0
-    text: str = ""
-    error: str = ""
 
 
 def read_cases(wheel: Path, category: str) -> list[Case]:
@@ -353,45 +310,6 @@ def _scored(
     }
 
 
-def rows(answers: Sequence[Answer]) -> list[list[str]]:
-    """Return a row for each category and arm, shares in % with 95% bootstrap intervals."""
-    table = [["category", "arm", "cases", "valid", "right name", "right", "calls", "s", "passes"]]
-    groups: dict[tuple[str, str], list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault((answer.category, answer.arm), []).append(answer)
-    order = [(category, arm) for category in CATEGORIES for arm in ARMS]
-    for category, arm in order:
-        group = groups.get((category, arm))
-        if not group:
-            continue
-        shares = [
-            _share([getattr(each, measure) for each in group])
-            for measure in ("valid", "name", "right")
-        ]
-        called = sum(bool(each.calls) for each in group)
-        seconds = sum(each.seconds for each in group) / len(group)
-        passes = sum(each.passes for each in group) / len(group)
-        numbers = [f"{called}", f"{seconds:.1f}", f"{passes:.0f}"]
-        table.append([category, arm, f"{len(group)}", *shares, *numbers])
-    return table
-
-
-def _share(values: Sequence[bool]) -> str:
-    share = interval([float(value) for value in values])
-    return f"{100 * share.value:.0f} ({100 * share.low:.0f} to {100 * share.high:.0f})"
-
-
-def _read_answers(file: Path) -> dict[tuple[str, str, str], Answer]:
-    answers = {}
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-        try:
-            answer = Answer(**json.loads(line))
-        except ValueError:
-            continue  # The incomplete last line of an interrupted run.
-        answers[answer.model, answer.arm, answer.case] = answer
-    return answers
-
-
 def _downloaded() -> Path:
     folder = Path(tempfile.gettempdir(), "bfcl-eval")
     if not list(folder.glob("*.whl")):
@@ -407,17 +325,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = options.model or EMBEDDED_MODEL
     if not options.tables:
         _measure(options, model)
-    answers = [each for each in _read_answers(options.out).values() if each.model == model]
+    answers = [each for each in read_answers(options.out).values() if each.model == model]
     if not answers:
         print("there are no answers", file=sys.stderr)
         return 1
-    print(aligned(rows(answers), 2))
+    groups = figures(answers, list(ARMS))
+    print(aligned(rows(groups), 2))
+    if options.json:
+        about = {"environment": environment(), "package": _PACKAGE, "model": Path(model).name}
+        write_record(options.json, {**about, "groups": groups})
     return 0
 
 
 def _measure(options: argparse.Namespace, model: str) -> None:
     wheel = options.wheel or _downloaded()
-    done = _read_answers(options.out)
+    done = read_answers(options.out)
     cases = {category: read_cases(wheel, category) for category in options.categories}
     end = options.first + options.cases
     with tempfile.TemporaryDirectory() as folder:
@@ -441,6 +363,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bfcl.py", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("bfcl.jsonl"), metavar="FILE.jsonl")
     parser.add_argument("--tables", action="store_true", help="print the table, and run nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE.json", help="also write the figures")
     parser.add_argument("--wheel", type=Path, help=f"the archive of {_PACKAGE} (downloaded)")
     parser.add_argument(
         "--categories", nargs="+", choices=CATEGORIES, default=list(CATEGORIES), metavar="NAME"

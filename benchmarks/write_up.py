@@ -12,6 +12,7 @@ from typing import Any
 
 from audit import audit_rows
 from audit_judges import judge_rows
+from bfcl_answers import tables as answer_tables
 from distributed import distributed_rows
 from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
 from figures import PERCENTILES
@@ -34,6 +35,7 @@ __all__ = [
     "DOCUMENTS",
     "TABLES",
     "audit_table",
+    "bfcl_tables",
     "distributed_table",
     "end_to_end_tables",
     "filled",
@@ -408,6 +410,12 @@ def tools_table(report: dict[str, Any]) -> str:
     )
 
 
+def bfcl_tables(report: dict[str, Any]) -> str:
+    """Return a table of right answers by category and one of all measures by arm."""
+    sentence = f"{_machine(report)} Shares in %, differences in points."
+    return "\n\n".join([sentence, answer_tables(report)])
+
+
 def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
@@ -445,8 +453,16 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "audit_outlines_cases": audit_table,
     "audit_judges": judges_table,
     "reported": reported_table,
+    "bfcl": bfcl_tables,
 }
 """How the table of each file of figures is made."""
 
-DOCUMENTS = ("audit.md", "performance.md", "reliability.md", "logits-processors.md", "scaling.md")
+DOCUMENTS = (
+    "audit.md",
+    "logits-processors.md",
+    "performance.md",
+    "quality.md",
+    "reliability.md",
+    "scaling.md",
+)
 """The documents that have tables."""
