@@ -37,7 +37,7 @@ with requires_extra("mcp", purpose="mcp_tools"):
     from anyio.from_thread import start_blocking_portal
     from mcp import Client, ClientSession, MCPError
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-    from mcp.types import PaginatedRequestParams
+    from mcp.types import CallToolResult, PaginatedRequestParams
     from mcp.types import Tool as ListedTool
 
 _log = logging.getLogger(__name__)
@@ -183,6 +183,7 @@ class McpTools(Sequence[Tool]):
             client = Client(client, read_timeout_seconds=self._timeout)
             async with asyncio.timeout(self._timeout):
                 await stack.enter_async_context(client)
+            _accept_results(client.session)
         server.call = client.call_tool
         server.session = client.session if isinstance(client, Client) else client
 
@@ -316,6 +317,23 @@ class McpTools(Sequence[Tool]):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _accept_results(session: ClientSession) -> None:
+    """Log structured content that the tool's output schema refuses, in place of the client's error.
+
+    The tool has run by then, and the model reads the result without the schema.
+    """
+    validate = session.validate_tool_result
+
+    async def check(name: str, result: CallToolResult) -> None:
+        try:
+            await validate(name, result)
+        except RuntimeError as error:
+            reason, _, _ = str(error).partition("\n")
+            _log.warning("the result of the tool %r is used as it is: %s", name, reason)
+
+    session.validate_tool_result = check  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, eq=False)

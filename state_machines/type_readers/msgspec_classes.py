@@ -18,7 +18,14 @@ from msgspec import inspect
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.type_readers.msgspec_definitions import MsgspecReader, class_name
 from state_machines.type_readers.msgspec_scalars import enum_values, json_values
-from state_machines.type_readers.type_schema import DEFAULTED, GAPS, LEFT_OUT, Schema, note
+from state_machines.type_readers.type_schema import (
+    DEFAULTED,
+    GAPS,
+    LEFT_OUT,
+    Schema,
+    note,
+    unlike_equality,
+)
 
 _Class: TypeAlias = (
     inspect.StructType | inspect.DataclassType | inspect.TypedDictType | inspect.NamedTupleType
@@ -51,6 +58,8 @@ def instance(reader: MsgspecReader, info: _Class) -> Schema:
     def described() -> Schema:
         schema = _described(info.cls, make(reader, info))
         checks = _checks(info.cls)
+        if reader.is_canonical:
+            checks += filter(None, [unlike_equality(getattr(info.cls, "__origin__", info.cls))])
         return note(schema, GAPS, *checks) if checks else schema
 
     return reader.definition(info.cls, described, is_scalar=False)
@@ -84,7 +93,9 @@ def _fields_by_name(reader: MsgspecReader, info: _Class) -> Schema:
                 raise
             lost.append(f"the property {name!r}")
             continue
-        if field.required or (reader.writes_defaults and _has_default(field)):
+        # Different items of a set could otherwise be equal.
+        writes_defaults = reader.writes_defaults or reader.is_canonical
+        if field.required or (writes_defaults and _has_default(field)):
             required.append(name)
             defaulted += [] if field.required else [name]
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -109,7 +120,8 @@ def _fields_in_order(reader: MsgspecReader, info: _Class) -> Schema:
             break
         if field.required:
             min_items = len(items)
-    schema = array(items, len(items) if reader.writes_defaults else min_items)
+    writes_defaults = reader.writes_defaults or reader.is_canonical
+    schema = array(items, len(items) if writes_defaults else min_items)
     return note(schema, LEFT_OUT, *lost) if lost else schema
 
 

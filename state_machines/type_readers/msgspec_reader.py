@@ -16,7 +16,7 @@ from msgspec import inspect
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.type_readers.msgspec_classes import array, enumeration, instance
 from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row, class_name
-from state_machines.type_readers.msgspec_scalars import SCALAR_ROWS, key_names
+from state_machines.type_readers.msgspec_scalars import SCALAR_ROWS, key_names, unwrapped
 from state_machines.type_readers.type_schema import (
     GAPS,
     LEFT_OUT,
@@ -130,7 +130,8 @@ def _mapping(reader: MsgspecReader, info: inspect.DictType) -> Schema:
     """Dictionaries: keys are texts that are read as the type of keys."""
     if reader.is_hashable:
         raise reader.unhashable("a dict", "a tuple of pairs")
-    names = key_names(reader, info.key_type)
+    with reader.distinct(canonical=(info.min_length or 0) > 1):
+        names = key_names(reader, info.key_type)
     if names is False:
         raise reader.unreadable(
             "msgspec reads no name of an object as a key of this type",
@@ -151,7 +152,7 @@ def _union(reader: MsgspecReader, info: inspect.UnionType) -> Schema:
     parts, lost = [], []
     error: UnsatisfiableSchemaError | None = None
     for index, member in enumerate(info.types):
-        match _without_metadata(member):
+        match unwrapped(member):
             case inspect.AnyType():
                 return reader.schema(member, "anyOf", index)
             case inspect.RawType():
@@ -171,12 +172,6 @@ def _union(reader: MsgspecReader, info: inspect.UnionType) -> Schema:
         parts = _without_equal_numbers(parts)
     schema = parts[0] if len(parts) == 1 else {"anyOf": parts}
     return note(schema, LEFT_OUT, *lost) if lost else schema
-
-
-def _without_metadata(info: inspect.Type) -> inspect.Type:
-    while isinstance(info, inspect.Metadata):
-        info = info.type
-    return info
 
 
 def _without_equal_numbers(parts: list[Schema]) -> list[Schema]:

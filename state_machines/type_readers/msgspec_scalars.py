@@ -209,6 +209,10 @@ def key_names(reader: MsgspecReader, info: inspect.Type) -> Any:
         case inspect.LiteralType(values=values):
             return _listed_names(values)
         case inspect.UnionType(types=types):
+            bare = [unwrapped(kind) for kind in types]
+            if reader.is_canonical and any(isinstance(kind, inspect.FloatType) for kind in bare):
+                # 1 and 1.0 are one key.
+                types = tuple(kind for kind in bare if not isinstance(kind, _INTEGERS))
             known = [key_names(reader, kind) for kind in types]
             known = [names for names in known if names is not False]
             return True if True in known else {"anyOf": known} if known else False
@@ -219,6 +223,16 @@ def key_names(reader: MsgspecReader, info: inspect.Type) -> Any:
     with reader.distinct(canonical=True):
         names = SCALAR_ROWS[type(info)](reader, info)
     return True if names == {"type": "string"} else names
+
+
+_INTEGERS = (inspect.IntType, inspect.LiteralType, inspect.EnumType)
+
+
+def unwrapped(info: inspect.Type) -> inspect.Type:
+    """Return a type without its annotations."""
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    return info
 
 
 def _listed_names(values: Iterable[Any]) -> Any:

@@ -12,15 +12,25 @@ from typing import Any
 
 from pydantic import NameEmail
 from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import PydanticOmit
 
 from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
 from state_machines.type_readers.pydantic_functions import read_by_function
 from state_machines.type_readers.pydantic_listed import listed_keys
-from state_machines.type_readers.type_schema import GAPS, LEFT_OUT, Schema, language, note
+from state_machines.type_readers.type_schema import (
+    GAPS,
+    LEFT_OUT,
+    Schema,
+    language,
+    note,
+    unlike_equality,
+)
 
 SAME_ITEMS = "sets with the same items in another order are one item"
 _SAME_JSON = "different texts of the same JSON are one value"
+
+_LENGTHS = ("min_length", "max_length")
 
 _VARIADIC_ITEMS = 8
 """Largest number of items that are written in the middle of a tuple."""
@@ -35,8 +45,14 @@ def closed(reader: CoreReader, core: Core) -> Schema:
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
     if core["type"] == "model":
-        return _with_model_gaps(core, schema)
-    return schema
+        schema = _with_model_gaps(core, schema)
+    return _with_equality(reader, core, schema)
+
+
+def _with_equality(reader: CoreReader, core: Core, schema: Schema) -> Schema:
+    """Return a schema with a gap if different texts of a class may be equal values in a set."""
+    reason = unlike_equality(core["cls"]) if reader.is_canonical and "cls" in core else ""
+    return note(schema, GAPS, reason) if reason else schema
 
 
 def fields(reader: CoreReader, core: Core) -> Schema:
@@ -144,7 +160,7 @@ def _names_behind_function(reader: CoreReader, core: Core) -> Any:
     names = _key_names(reader, core["schema"])
     if names is False:
         return False
-    described = {"type": "string"} if names is True else names
+    described = {"type": "string", **({} if names is True else names)}
     return _strings(read_by_function(core, described, is_canonical=True))
 
 
@@ -223,7 +239,7 @@ def tuple_(reader: CoreReader, core: Core) -> Schema:
     """Tuples; items of any number in the middle are few."""
     items, index = core["items_schema"], core.get("variadic_item_index")
     if index is None or index + 1 == len(items):
-        return reader.base(core)
+        return _sized_tuple(reader, core, len(items) if index is None else index, index is None)
     front, middle, back = items[:index], items[index : index + 1], items[index + 1 :]
     fewest = max((core.get("min_length") or 0) - len(front) - len(back), 0)
     most = fewest + _VARIADIC_ITEMS
@@ -236,12 +252,28 @@ def tuple_(reader: CoreReader, core: Core) -> Schema:
     return {"anyOf": [reader.base(fixed) for fixed in sizes]}
 
 
+def _sized_tuple(reader: CoreReader, core: Core, fewest: int, is_fixed: bool) -> Schema:
+    """Return the schema of a tuple of at least some items, and with the lengths of the type."""
+    shortest = max(fewest, core.get("min_length") or 0)
+    sizes = (fewest if is_fixed else None, core.get("max_length"))
+    most = [size for size in sizes if size is not None]
+    if most and shortest > min(most):
+        raise UnreadableError(
+            f"no tuple has at least {shortest} and at most {min(most)} items",
+            hint="Leave min_length and max_length out, or change the number of items",
+        )
+    schema = reader.base({name: core[name] for name in core if name not in _LENGTHS})
+    schema |= {"minItems": shortest} if shortest else {}
+    return {**schema, "maxItems": min(most)} if most else schema
+
+
 def named_tuple(reader: CoreReader, core: Core) -> Schema:
     """Named tuples: an array; items with a default are written."""
     schema = reader.base(core)
-    if reader.writes_defaults and "prefixItems" in schema:
+    # Different items of a set could otherwise be equal.
+    if (reader.writes_defaults or reader.is_canonical) and "prefixItems" in schema:
         schema["minItems"] = len(schema["prefixItems"])
-    return schema
+    return _with_equality(reader, core, schema)
 
 
 # Unions and functions
@@ -316,6 +348,8 @@ def nullable(reader: CoreReader, core: Core) -> Schema:
     """``Optional``: null alone, if no JSON is read as the type inside."""
     try:
         return reader.base(core)
+    except PydanticOmit:
+        return {"type": "null"}
     except PydanticInvalidForJsonSchema as error:
         return note({"type": "null"}, LEFT_OUT, f"a choice: {error.message}")
 

@@ -121,6 +121,8 @@ class PydanticReader(CoreReader):
                 schema = self.generate_inner(field).copy()
                 _check_path(path, name)
             except PydanticOmit:
+                if required:
+                    raise _hidden(f"/properties/{pointer_token(str(path[0]))}") from None
                 continue
             except PydanticInvalidForJsonSchema as error:
                 # A default would not be hashable either.
@@ -130,7 +132,9 @@ class PydanticReader(CoreReader):
                 continue
             if "title" not in schema and self.field_title_should_be_set(field):
                 schema["title"] = self.get_title_from_name(str(path[-1]))
-            is_written = required or (has_default and self.writes_defaults)
+            # Different items of a set could otherwise be equal.
+            writes_defaults = self.writes_defaults or self.is_canonical
+            is_written = required or (has_default and writes_defaults)
             members.add(
                 path,
                 self.handle_ref_overrides(schema),
@@ -201,8 +205,8 @@ def pydantic_schema(
 
     try:
         adapter.json_schema(schema_generator=cast("type[PydanticReader]", reader))
-    except PydanticInvalidForJsonSchema as error:
-        found = _located(error, "")
+    except (PydanticInvalidForJsonSchema, PydanticOmit) as error:
+        found = _hidden("") if isinstance(error, PydanticOmit) else _located(error, "")
         raise UnsatisfiableSchemaError(
             found.message, pointer=found.pointer, hint=found.hint
         ) from error
@@ -224,6 +228,15 @@ def _check_path(path: tuple[str | int, ...], name: str) -> None:
             f"the alias of the field {name!r} counts from the end of an array",
             hint="Give an AliasPath with indices from the beginning, or a name as an alias",
         )
+
+
+def _hidden(pointer: str) -> UnreadableError:
+    """Return the error of a part that every value needs and ``SkipJsonSchema`` leaves out."""
+    return UnreadableError(
+        "the type hides this part, which its values need, from the JSON Schema",
+        hint="Leave out SkipJsonSchema, or give the field a default",
+        pointer=pointer,
+    )
 
 
 def _located(error: PydanticInvalidForJsonSchema, pointer: str) -> UnreadableError:

@@ -184,6 +184,32 @@ def listed(values: list[Any]) -> Schema:
     return schema if name is None else {"type": name, **schema}
 
 
+def unlike_equality(cls: Any) -> str:
+    """Return why instances of a class may be equal though their fields differ; empty if not.
+
+    The methods that dataclasses, attrs and pydantic generate compare all fields, but for those that
+    the class leaves out of comparisons.
+    """
+    left_out = [
+        field.name
+        for field in (
+            *getattr(cls, "__attrs_attrs__", ()),
+            *getattr(cls, "__dataclass_fields__", {}).values(),
+        )
+        # The attribute of dataclasses, or of attrs.
+        if not getattr(field, "compare", getattr(field, "eq", True))
+        or getattr(field, "eq_key", None)
+    ]
+    if left_out:
+        return f"{', '.join(left_out)} of {cls.__name__} in comparisons of items"
+    code = getattr(cls.__eq__, "__code__", None)
+    is_of_pydantic = str(getattr(cls.__eq__, "__module__", "")).startswith("pydantic.")
+    # The code of generated methods has no file.
+    if code is None or code.co_filename.startswith("<") or is_of_pydantic:
+        return ""
+    return f"__eq__ of {cls.__name__}"
+
+
 class Distinctness:
     """What items of a set and keys of an object have to be, while their schema is generated.
 

@@ -21,6 +21,7 @@ from mcp.types import (
 )
 from mcp.types import Tool as ListedTool
 from mcp_servers import PNG, everything_server, growing_server, time_server
+from pydantic import BaseModel, Field
 
 from proxy_engine import InferenceEngine, Interaction, InvalidOptionError, ToolCall
 from proxy_engine.errors import EventLoopBlockedError, ToolFailedError
@@ -78,6 +79,39 @@ async def test_tools_are_listed_and_called() -> None:
     assert shown.content[1].data == base64.b64decode(PNG)
     assert failed.text == '{"error": "out of milk"}'
     assert failed.metadata["is_error"] is True
+
+
+class Offer(BaseModel):
+    price: int = Field(serialization_alias="cost")
+
+
+def shop() -> MCPServer:
+    """Return a server whose output schema has another name than its results."""
+    server = MCPServer("shop")
+
+    @server.tool()
+    def offer() -> Offer:
+        return Offer(price=2)
+
+    return server
+
+
+async def test_result_that_its_output_schema_refuses_is_used(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with mcp_tools(shop(), timeout=SECONDS) as tools:
+        (offered,) = await arun(tools, Answer("", ("offer", {})), Answer("Done."))
+    assert offered.text == '{"cost": 2}'
+    assert "is_error" not in offered.metadata
+    assert "'price' is a required property" in caplog.text
+
+
+async def test_connected_client_keeps_its_validation() -> None:
+    async with Client(shop()) as client, mcp_tools(client) as tools:
+        (offered,) = await arun(tools, Answer("", ("offer", {})), Answer("Done."))
+        assert offered.metadata["is_error"] is True
+        with pytest.raises(RuntimeError, match="required property"):
+            await client.call_tool("offer", {})
 
 
 async def test_media_that_the_model_does_not_read_are_placeholders() -> None:

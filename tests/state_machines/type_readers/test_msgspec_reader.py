@@ -415,3 +415,40 @@ def test_every_draw_of_a_whole_record_is_decoded_and_written_back() -> None:
     for text in draw_texts(machine(kind), "record", 60):
         value = msgspec.json.decode(text, type=kind)
         assert msgspec.json.decode(msgspec.json.encode(value), type=kind) == value
+
+
+@attrs.define(frozen=True)
+class NotedAttrs:
+    value: int
+    note: str = attrs.field(default="", eq=False)
+
+
+@attrs.define(frozen=True)
+class AnyCaseAttrs:
+    name: str = attrs.field(eq=str.lower)
+
+
+@pytest.mark.parametrize(("kind", "word"), [(NotedAttrs, "note"), (AnyCaseAttrs, "name")])
+def test_equality_that_ignores_fields_is_a_gap_of_sets_with_a_minimum(kind: Any, word: str) -> None:
+    found = msgspec_schema(meta(set[kind], min_length=2))
+    assert [word in gap.reason for gap in found.gaps] == [True]
+    assert msgspec_schema(set[kind]).gaps == ()
+
+
+class Spread(NamedTuple):
+    low: int
+    high: int = 0
+
+
+FrozenSpread = msgspec.defstruct("FrozenSpread", [("low", int), ("high", int, 0)], frozen=True)
+
+
+@pytest.mark.parametrize("kind", [Spread, FrozenSpread])
+def test_defaults_are_written_in_sets_with_a_minimum(kind: Any) -> None:
+    """The item without the default equals the one with it."""
+    short, long = ("[1]", "[1, 0]") if kind is Spread else ('{"low": 1}', '{"low": 1, "high": 0}')
+    made = JsonSchemaStateMachine(
+        msgspec_schema(meta(set[kind], min_length=2), write_defaults=False).schema
+    )
+    assert made.matches(f"[{long}, {long.replace('1', '2')}]")
+    assert not made.matches(f"[{short}, {long}]")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import ipaddress
 import json
 import math
+import pathlib
+import uuid
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple, get_args
@@ -14,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import pydantic
 import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core.core_schema import CoreSchemaType
 
 from state_machines import JsonSchemaStateMachine
@@ -424,3 +428,137 @@ def test_now_limits_times_beside_a_bound(kind: Any, bound: dict[str, Any], refus
     with pytest.raises(pydantic.ValidationError):
         TypeAdapter(bounded).validate_json(f'"{refused}"')
     assert not machine(bounded).matches(f'"{refused}"')
+
+
+class Sized(pydantic.RootModel[list[int]]):
+    def __len__(self) -> int:
+        return len(self.root)
+
+
+class AnyCase(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AnyCase) and self.name.lower() == other.name.lower()
+
+    def __hash__(self) -> int:
+        return hash(self.name.lower())
+
+
+@dataclasses.dataclass(frozen=True)
+class Noted:
+    value: int
+    note: str = dataclasses.field(default="", compare=False)
+
+
+class Shade(enum.Enum):
+    DARK = "dark"
+
+
+@pytest.mark.parametrize(
+    ("kind", "constraint"),
+    [
+        (pydantic.Secret[str], {"min_length": 8}),
+        (pydantic.Secret[int], {"ge": 1}),
+        (pydantic.NameEmail, {"max_length": 20}),
+        (pydantic.RootModel[int], {"multiple_of": 2}),
+        (pathlib.Path, {"max_length": 3}),
+        (complex, {"min_length": 1}),
+        (Shade, {"max_length": 2}),
+    ],
+)
+def test_constraint_that_no_value_can_satisfy_is_an_error(
+    kind: Any, constraint: dict[str, Any]
+) -> None:
+    limited = Annotated[kind, Field(**constraint)]
+    with pytest.raises(UnsatisfiableSchemaError, match="applies to no value") as info:
+        described(tuple[int, limited])
+    assert next(iter(constraint)) in info.value.what
+
+
+@pytest.mark.parametrize(
+    ("kind", "constraint"),
+    [
+        (datetime.date | datetime.datetime, {"ge": datetime.date(2020, 1, 1)}),
+        (str, {"gt": "b"}),
+        (list[int], {"gt": [1]}),
+        (uuid.UUID, {"ge": uuid.UUID(int=5)}),
+        (ipaddress.IPv4Address, {"le": ipaddress.IPv4Address("10.0.0.0")}),
+        (Sized, {"max_length": 2}),
+        (str | list[int], {"min_length": 2}),
+    ],
+)
+def test_constraint_that_json_schema_does_not_describe_is_a_gap(
+    kind: Any, constraint: dict[str, Any]
+) -> None:
+    found = described(Annotated[kind, Field(**constraint)])
+    assert [next(iter(constraint)) in gap.reason for gap in found.gaps] == [True]
+    JsonSchemaStateMachine(found.schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [(tuple[int, int], {"min_length": 3}), (tuple[int, int], {"max_length": 1})],
+)
+def test_length_that_no_tuple_has_is_an_error(kind: Any, sizes: dict[str, Any]) -> None:
+    with pytest.raises(UnsatisfiableSchemaError, match="no tuple has"):
+        described(Annotated[kind, Field(**sizes)])
+
+
+class Hiding(BaseModel):
+    shown: int | SkipJsonSchema[None]
+    hidden: SkipJsonSchema[int] = 3
+
+
+class HidingRequired(BaseModel):
+    hidden: SkipJsonSchema[int]
+
+
+def test_hidden_part_of_a_type_is_left_out_unless_every_value_needs_it() -> None:
+    check(Hiding, ['{"shown": 1}'], ['{"shown": null}', '{"shown": 1, "hidden": 3}'])
+    with pytest.raises(UnsatisfiableSchemaError) as info:
+        described(list[HidingRequired])
+    assert "SkipJsonSchema" in str(info.value)
+    assert info.value.pointer == "/properties/hidden"
+    for kind in (list[SkipJsonSchema[int]], dict[str, SkipJsonSchema[int]], SkipJsonSchema[int]):
+        with pytest.raises(UnsatisfiableSchemaError, match="hides"):
+            described(kind)
+
+
+def at_least_two(kind: Any) -> Any:
+    return Annotated[set[kind], Field(min_length=2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"), [(AnyCase, "__eq__ of AnyCase"), (Noted, "note of Noted")]
+)
+def test_equality_that_ignores_fields_is_a_gap_of_sets_with_a_minimum(kind: Any, word: str) -> None:
+    assert [word in gap.reason for gap in described(at_least_two(kind)).gaps] == [True]
+    assert described(set[kind]).gaps == ()
+
+
+class Spread(NamedTuple):
+    low: int
+    high: int = 0
+
+
+class FrozenSpread(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    low: int
+    high: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class SpreadData:
+    low: int
+    high: int = 0
+
+
+@pytest.mark.parametrize("kind", [Spread, FrozenSpread, SpreadData])
+def test_defaults_are_written_in_sets_with_a_minimum(kind: Any) -> None:
+    """The item without the default equals the one with it."""
+    short, long = ("[1]", "[1, 0]") if kind is Spread else ('{"low": 1}', '{"low": 1, "high": 0}')
+    other = long.replace("1", "2")
+    check(at_least_two(kind), [f"[{long}, {other}]"], [f"[{short}, {long}]"], write_defaults=False)
+    check(set[kind], [f"[{short}]"], [], write_defaults=False)

@@ -79,6 +79,15 @@ class Extended(BaseModel):
     count: int = Field(json_schema_extra={"x-unit": "pieces"})
 
 
+class ShortTexts(BaseModel):
+    """Texts that are measured before they are read."""
+
+    model_config = ConfigDict(str_max_length=15, str_strip_whitespace=True)
+    email: pydantic.EmailStr
+    data: pydantic.Base64Str
+    size: pydantic.ByteSize
+
+
 def at_least_two(base: Any) -> Any:
     """Return a set or a dict with two members or more."""
     return Annotated[base, Field(min_length=2)]
@@ -141,5 +150,44 @@ ENTRIES = (
         Annotated[float, Field(gt=0.1, lt=math.nextafter(math.nextafter(0.1, 1), 1))],
         ["0.10000000000000002"],
         ["0.1"],
+    ),
+    entry("bool, ge", Annotated[bool, Field(ge=1)], ["true"], ["false"]),
+    entry("bool or int, lt", Annotated[bool | int, Field(lt=1)], ["false", "0", "-5"], ["true", "1"]),
+    entry(
+        "ByteSize, three bounds",
+        Annotated[pydantic.ByteSize, Field(ge=1000), Field(lt=Decimal(2000)), Field(multiple_of=2)],
+        ["1500"],
+        ["999", "2000", "1501"],
+    ),
+    entry("tuple, min_length below its items", Annotated[tuple[int, int], Field(min_length=1)], ["[1, 2]"], ["[1]"]),
+    entry("tuple, max_length above its items", Annotated[tuple[int, int], Field(max_length=5)], ["[1, 2]"], ["[1, 2, 3]"]),
+    entry(
+        "union of lists, lengths",
+        Annotated[list[int] | list[str], Field(min_length=1, max_length=2)],
+        ["[1]", '["a", "b"]'],
+        ["[]", "[1, 2, 3]"],
+    ),
+    entry("Json of int, bounds", Annotated[pydantic.Json[int], Field(gt=2), Field(le=9)], ['"9"'], ['"2"', '"10"']),
+    entry("Json of list, lengths", Annotated[pydantic.Json[list[int]], Field(min_length=1)], ['"[1]"'], ['"[]"']),
+    entry(
+        "Json of stripped str, length",
+        Annotated[
+            pydantic.Json[Annotated[str, StringConstraints(strip_whitespace=True)]],
+            Field(min_length=2),
+        ],
+        [r'"\"ab\""'],
+        [r'"\"a \""'],
+    ),
+    entry(
+        "Base64Str, two lengths",
+        Annotated[pydantic.Base64Str, Field(min_length=2), Field(min_length=1)],
+        ['"YWI="'],
+        ['"YQ=="'],
+    ),
+    entry(
+        "addresses and data, str_max_length",
+        ShortTexts,
+        ['{"email": "a@b.org", "data": "YWI=", "size": "1 KB"}'],
+        ['{"email": "abcdefghij@cde.org", "data": "YWI=", "size": "1 KB"}'],
     ),
 )  # fmt: skip

@@ -177,5 +177,11 @@ ENTRIES = (
     entry("keys, length", dict[meta(str, max_length=2), int], ['{"ab": 1}'], ['{"abc": 1}']),
     entry("keys, bytes", dict[bytes, int], ['{"YWI=": 1}', '{"YQ==": 1}'], ['{"a": 1}', '{"YQ": 1}']),
     entry("keys, int or str", dict[int | str, int], ['{"1": 1, "a": 2}'], ['{"a": "b"}']),
+    entry(
+        "keys, two of int and float",
+        meta(dict[int | float, int], min_length=2),
+        ['{"1.0": 1, "2.5": 1}'],
+        ['{"1": 1, "1.0": 1}'],
+    ),
     entry("keys, NewType", dict[UserId, int], ['{"1": 1}', '{"-1": 1}'], ['{"a": 1}', '{"01": 1}', '{"1.0": 1}']),
 )  # fmt: skip
