@@ -171,7 +171,7 @@ def type_reader(type: Any, *, write_defaults: bool = True) -> TypeReader[Any]:
         raise InvalidResponseFormatError(
             f"{short_repr(type)} is not a response format: {reason}", hint=hint
         ) from error
-    warn_of_left_out(type, reader.described)
+    warn_of_left_out(f"answers of {short_repr(type)}", reader.described)
     return reader
 
 
@@ -228,13 +228,17 @@ def _reason_of(error: Exception) -> tuple[str, str]:
     return text.partition("\n\nFor further information")[0], _HINT
 
 
-def warn_of_left_out(type: Any, described: TypeSchema) -> None:
-    """Warn of the parts of a type that are left out, since no JSON is read as them."""
+def warn_of_left_out(texts: str, described: TypeSchema) -> None:
+    """Warn of the parts of a type that are left out, since no JSON is read as them.
+
+    Args:
+        texts: What leaves them out, such as the answers of a type.
+        described: The type.
+    """
     for part in described.left_out:
         # Shown once for each text, as Python's filter does by default.
         warnings.warn(
-            f"answers of {short_repr(type)} leave out {part.reason}, since no JSON is read as it "
-            f"(at #{part.pointer})",
+            f"{texts} leave out {part.reason}, since no JSON is read as it (at #{part.pointer})",
             stacklevel=3,
         )
 

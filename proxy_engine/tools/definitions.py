@@ -204,7 +204,7 @@ def tool_from_function(
         described = [entry for entry in info.metadata if isinstance(entry, str)]
         description_of = described[0] if described else documented.pop(parameter.name, None)
         if description_of is not None:
-            documented[str(info.validation_alias or parameter.name)] = description_of
+            documented[_property_name(info.validation_alias) or parameter.name] = description_of
 
     def collect(**arguments: Any) -> dict[str, Any]:
         return arguments
@@ -225,6 +225,14 @@ def tool_from_function(
         function,
         read,
     )
+
+
+def _property_name(alias: str | pydantic.AliasPath | pydantic.AliasChoices | None) -> str | None:
+    """Return the property that a parameter with an alias is read from, if it has a name."""
+    match alias:
+        case pydantic.AliasChoices(choices=[str(name), *_]) | str(name):
+            return name
+    return None
 
 
 def is_tool_type(source: Any) -> bool:
@@ -381,7 +389,7 @@ def _schema_of(
             adapter = pydantic.TypeAdapter(target)
             read = functools.partial(_read_instance, adapter)
             described = pydantic_schema(adapter, generator=_ToolJsonSchema)
-            warn_of_left_out(target, described)
+            warn_of_left_out(f"calls of the tool {tool!r}", described)
             schema = described.schema
     except MissingExtraError:
         raise

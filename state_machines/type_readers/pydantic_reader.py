@@ -144,6 +144,21 @@ class PydanticReader(CoreReader):
         described: Schema = {"type": "object", "properties": {}, **members.written()}
         return note(described, LEFT_OUT, *lost) if lost else described
 
+    def kw_arguments_schema(
+        self, arguments: Sequence[Core], var_kwargs_schema: Any
+    ) -> JsonSchemaValue:
+        """Return the schema of a function's arguments, which are read as fields of a model are."""
+        fields = []
+        for argument in arguments:
+            inner = argument["schema"]
+            field = {"type": "model-field", "schema": inner}
+            if "alias" in argument:
+                field["validation_alias"] = argument["alias"]
+            fields.append((argument["name"], inner["type"] != "default", field))
+        schema = self._named_required_fields_schema(fields)
+        extra = self.generate_inner(var_kwargs_schema) or True if var_kwargs_schema else False
+        return {**schema, "additionalProperties": extra}
+
     def _paths(self, fields: Sequence[tuple[str, bool, Any]]) -> Sequence[Path]:
         """Return the path of each field in JSON."""
         uses_alias = self.by_alias and self._config.validate_by_alias is not False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
@@ -136,6 +137,21 @@ def default_in_hint(
     return n, m, k
 
 
+def aliases(
+    n: Annotated[int, pydantic.Field(validation_alias=pydantic.AliasPath("box", "count"))],
+    m: Annotated[int, pydantic.Field(validation_alias=pydantic.AliasChoices("total", "sum"))],
+    k: Annotated[int, pydantic.Field(alias="key")] = 3,
+) -> Any:
+    """Add.
+
+    Args:
+        n: The count.
+        m: The total.
+        k: The key.
+    """
+    return n, m, k
+
+
 def default_that_is_no_json(x: Any = MISSING) -> bool:
     return x is MISSING
 
@@ -164,6 +180,13 @@ def without_parameters() -> str:
         (default_in_field, ["n", "count"], ["count"], {"count": 1}, (7, 1)),
         (default_in_hint, ["n", "m", "k"], [], {}, (7, [], 2)),
         (default_in_hint, ["n", "m", "k"], [], {"n": 1, "m": [2], "k": 3}, (1, [2], 3)),
+        (
+            aliases,
+            ["box", "total", "key"],
+            ["box", "total"],
+            {"box": {"count": 1}, "total": 2, "key": 4},
+            (1, 2, 4),
+        ),
         (default_that_is_no_json, ["x"], [], {}, True),
         (without_parameters, [], [], {}, "12:00"),
     ],
@@ -185,6 +208,26 @@ def test_defaults_and_types_are_in_the_schema() -> None:
     assert (
         "default" not in tool_from_function(default_that_is_no_json).parameters["properties"]["x"]
     )
+
+
+def test_docstring_describes_the_first_alias() -> None:
+    total = tool_from_function(aliases).parameters["properties"]["total"]
+    assert total["description"] == "The total."
+
+
+def test_parameter_that_is_no_data_is_left_out_if_it_has_a_default() -> None:
+    def report(rows: int, write: Callable[[str], object] = print, kind: type[int] = int) -> int:
+        return kind(rows)
+
+    with pytest.warns(UserWarning, match="'report' leave out the property '(write|kind)'"):
+        tool = tool_from_function(report)
+    assert list(tool.parameters["properties"]) == ["rows"]
+    assert tool.invoke({"rows": 2}) == 2
+
+    def send(write: Callable[[str], object]) -> None: ...
+
+    with pytest.raises(InvalidToolError, match=r"a function is no data \(at #/properties/write\)"):
+        tool_from_function(send)
 
 
 def test_a_string_in_annotated_describes() -> None:
