@@ -7,7 +7,7 @@ reader and the core schema. Observed with pydantic 2.14.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from pydantic import NameEmail
@@ -16,7 +16,7 @@ from pydantic_core import PydanticOmit
 
 from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
-from state_machines.type_readers.pydantic_functions import read_by_function
+from state_machines.type_readers.pydantic_functions import NUMBERS, read_by_function, value_types
 from state_machines.type_readers.pydantic_listed import listed_keys
 from state_machines.type_readers.type_schema import (
     GAPS,
@@ -280,6 +280,7 @@ def named_tuple(reader: CoreReader, core: Core) -> Schema:
 
 
 _NUMBERS = ("float", "int", "bool", "decimal", "literal", "enum")
+"""The kinds of numbers that others give way to, the preferred ones first."""
 
 
 def union(reader: CoreReader, core: Core) -> Schema:
@@ -306,29 +307,31 @@ def _without_midnight(choices: list[Schema]) -> list[Schema]:
 def _without_equal_choices(reader: CoreReader, core: Core) -> Core:
     """Return a union without ambiguous choices, whose values may equal a value of another choice.
 
-    Numbers are of one type, since ``1 == True``.
+    Numbers are of one type, since ``1 == True`` and since the ``Fraction`` of ``"1"`` is 1.
     """
     core = reader.resolved(core)
     if core["type"] != "union":
         return core
     choices = [choice[0] if isinstance(choice, tuple) else choice for choice in core["choices"]]
-    kinds = [_equality_kind(reader.resolved(choice)) for choice in choices]
-    number = next((kind for kind in _NUMBERS if kind in kinds), None)
-    kept = [
-        choice
-        for choice, kind in zip(choices, kinds, strict=True)
-        if kind not in _NUMBERS or kind == number
-    ]
+    kinds = [_number_kind(reader.resolved(choice)) for choice in choices]
+    known = (kind for kind in (*_NUMBERS, *kinds) if kind in kinds and kind)
+    number = next(known, "")
+    kept = [choice for choice, kind in zip(choices, kinds, strict=True) if kind in ("", number)]
     return {**core, "choices": kept}
 
 
-def _equality_kind(core: Core) -> str:
-    """Return the kind of a choice; listed values that are all texts are texts."""
-    kind: str = core["type"]
-    if kind not in ("literal", "enum"):
-        return kind
-    members = core["members"] if kind == "enum" else core["expected"]
-    return "str" if all(isinstance(getattr(m, "value", m), str) for m in members) else kind
+def _number_kind(core: Core) -> str:
+    """Return the kind of a choice whose values are numbers, else an empty text."""
+    is_number = all(issubclass(cls, (*NUMBERS, complex)) for cls in value_types(core))
+    has_numbers = core["type"] in ("literal", "enum") and not all(
+        issubclass(cls, str) for cls in map(type, _listed_values(core))
+    )
+    return str(core["type"]) if is_number or has_numbers else ""
+
+
+def _listed_values(core: Core) -> Iterator[Any]:
+    members = core["members"] if core["type"] == "enum" else core["expected"]
+    return (getattr(member, "value", member) for member in members)
 
 
 def _with_readable_choices(reader: CoreReader, core: Core) -> Schema:
@@ -338,7 +341,23 @@ def _with_readable_choices(reader: CoreReader, core: Core) -> Schema:
     lost = [f"a choice: {detail}" for detail in reader.skipped[before:]]
     if schema == {"anyOf": []}:
         raise UnreadableError("no JSON is read as a choice of the union", hint=_DATA)
-    return note(schema, LEFT_OUT, *lost) if lost else schema
+    if not lost:
+        return schema
+    schema = note(schema, LEFT_OUT, *lost)
+    if reader.is_hashable and not all(map(_is_scalar, schema.get("anyOf", [schema]))):
+        # A union may read the array of a tuple as a list.
+        return note(schema, GAPS, *(f"items are not read as {detail}" for detail in lost))
+    return schema
+
+
+def _is_scalar(schema: Schema) -> bool:
+    """Return whether a schema has neither arrays nor objects."""
+    values = [schema["const"]] if "const" in schema else schema.get("enum", ())
+    kinds = schema.get("type", [])
+    named = {kinds} if isinstance(kinds, str) else {*kinds}
+    if values:
+        return not any(isinstance(value, list | dict) for value in values)
+    return bool(named) and not named & {"array", "object"}
 
 
 _DATA = "Give choices that are data"

@@ -197,7 +197,7 @@ def _bounded(
 ) -> Schema | None:
     """Return the schema of numbers with a bound; ``None`` if other values have to be compared."""
     is_number = isinstance(limit, int | float | Decimal) and math.isfinite(limit)
-    known = all(issubclass(cls, _NUMBERS) or cls in _NO_NUMBERS for cls in types)
+    known = all(issubclass(cls, NUMBERS) or cls in _NO_NUMBERS for cls in types)
     if not is_number or not known or schema.get("type") == "string":
         return None
     numbers: Schema = {"type": "number", keyword: limit if isinstance(limit, int) else float(limit)}
@@ -246,7 +246,7 @@ _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
     "multiple_of": lambda value, step: not value % step,
 }
 
-_NUMBERS = (int, float, Decimal, Fraction)
+NUMBERS = (int, float, Decimal, Fraction)
 _BYTES = (bytes, SecretBytes)
 _TEXTS = (str, SecretStr, AnyUrl, *_BYTES)
 _NO_NUMBERS = frozenset({str, bytes, NoneType, list, dict, date, datetime, time, UUID, AnyUrl})
@@ -333,7 +333,7 @@ def value_types(core: Core) -> frozenset[type]:
             return value_types(core)
         _, name, _ = _known_function(core)
         return frozenset({_RESULTS.get(name, object)})
-    for inner in ("json_schema", "lax_schema"):
+    for inner in ("json_schema", "lax_schema", *(["schema"] if kind == "json" else [])):
         if inner in core:
             return value_types(core[inner])
     return frozenset({object})

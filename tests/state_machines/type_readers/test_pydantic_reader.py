@@ -562,3 +562,10 @@ def test_defaults_are_written_in_sets_with_a_minimum(kind: Any) -> None:
     other = long.replace("1", "2")
     check(at_least_two(kind), [f"[{long}, {other}]"], [f"[{short}, {long}]"], write_defaults=False)
     check(set[kind], [f"[{short}]"], [], write_defaults=False)
+
+
+def test_choice_that_a_set_cannot_contain_is_a_gap_beside_one_of_equal_json() -> None:
+    """A union reads the array of a tuple as a list, if that choice is the first."""
+    found = described(set[list[int] | tuple[int, ...]])
+    assert ["a list is not hashable" in gap.reason for gap in found.gaps] == [True]
+    assert described(set[list[int] | int]).gaps == ()

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Hashable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -111,6 +112,10 @@ ENTRIES = (
     entry("set, two addresses", at_least_two(set[pydantic.EmailStr])),
     entry("set, two sizes", at_least_two(set[pydantic.ByteSize]), ['["1000", "2000"]']),
     entry("set, two of Json", at_least_two(set[pydantic.Json[int]]), ['["1", "2"]'], ['["0", "-0"]']),
+    entry("set, two of int and Json of int", at_least_two(set[int | pydantic.Json[int]]), ["[1, 2]"], ['[1, "1"]']),
+    entry("set, two of float and Fraction", at_least_two(set[float | Fraction]), ["[1.5, 2.5]"], ['[1, "1"]']),
+    entry("set, two of sizes and int", at_least_two(set[pydantic.ByteSize | int]), ["[1, 2]"], ['[1, "1"]']),
+    entry("keys, two of complex and int", at_least_two(dict[complex | int, int]), ['{"1": 1, "2": 2}'], ['{"1": 1, "1+0j": 2}']),
     entry("set, two of Literal and int", at_least_two(set[Literal["a"] | int]), ['["a", 1]']),
     entry("Hashable", Hashable, ["1", '"a"'], ["[]", "{}"]),
     entry("alias within another", Within, ['{"counts": {"total": 1}}'], ['{"counts": {}}']),
