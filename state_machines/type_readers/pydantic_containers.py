@@ -101,6 +101,11 @@ def mapping(reader: CoreReader, core: Core) -> Schema:
     if keys is not True:
         schema["propertyNames"] = keys
     if keys is False:
+        if core.get("min_length"):
+            raise UnreadableError(
+                "no name of an object is read as a key of this type",
+                hint="Give keys that are strings, numbers, dates, UUIDs or enums, or no min_length",
+            )
         schema = note(schema, LEFT_OUT, "the keys")
     reader.update_with_validations(schema, core, reader.ValidationsMapping.object)
     return schema
@@ -136,7 +141,7 @@ def _key_names(reader: CoreReader, core: Core) -> Any:
         return _names_behind_function(reader, core)
     names = _strings(schema)
     if names is False and kind == "function-plain":
-        return read_by_function(core, {"type": "string"}, is_canonical=True)
+        return read_by_function(core, {"type": "string"}, reader.config, is_canonical=True)
     return names
 
 
@@ -161,7 +166,7 @@ def _names_behind_function(reader: CoreReader, core: Core) -> Any:
     if names is False:
         return False
     described = {"type": "string", **({} if names is True else names)}
-    return _strings(read_by_function(core, described, is_canonical=True))
+    return _strings(read_by_function(core, described, reader.config, is_canonical=True))
 
 
 def _root_names(reader: CoreReader, core: Core) -> Any:

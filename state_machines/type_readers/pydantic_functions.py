@@ -43,6 +43,9 @@ _CANONICAL: Mapping[str, Schema] = {
 }
 """The same, of texts that are different values."""
 
+_CASELESS = frozenset(_CANONICAL)
+"""Functions that read texts of any case alike."""
+
 _FORMATS: Mapping[str, Schema] = {
     "path": language("path", canonical=True),
     **{
@@ -96,12 +99,15 @@ def distinct_texts(schema: Schema) -> Schema:
     return {**schema, **found}
 
 
-def read_by_function(core: Core, schema: Schema, *, is_canonical: bool) -> Schema:
+def read_by_function(
+    core: Core, schema: Schema, config: Mapping[str, Any], *, is_canonical: bool
+) -> Schema:
     """Return the schema of the texts that a function accepts.
 
     Args:
         core: A core schema of a kind ``function-*``.
         schema: The schema of the function's input.
+        config: The configuration of the enclosing type.
         is_canonical: Whether different texts have to be different values.
     """
     function, name, arguments = _known_function(core)
@@ -113,6 +119,10 @@ def read_by_function(core: Core, schema: Schema, *, is_canonical: bool) -> Schem
         return note(schema, GAPS, f"the validator {name} of the type")
     if name in _OUTSIDE:
         return note(schema, GAPS, _OUTSIDE[name])
+    is_read = name in _LANGUAGES or name.startswith(("EncodedBytes.", "EncodedStr."))
+    is_cased = is_canonical or name not in _CASELESS
+    if is_read and is_cased and _converts_case(core.get("schema", {}), config):
+        schema = note(schema, GAPS, f"the case is converted before {name} reads the text")
     if is_canonical and name in _CANONICAL:
         return _with_language(schema, _CANONICAL[name])
     if name in _LANGUAGES:
@@ -133,6 +143,23 @@ def read_by_function(core: Core, schema: Schema, *, is_canonical: bool) -> Schem
     if f"{module}.".startswith("pydantic.") and not name.endswith(_CONVERSIONS):
         return note(schema, GAPS, f"the validator {name} of pydantic")
     return schema
+
+
+def _converts_case(core: Core, config: Mapping[str, Any]) -> bool:
+    """Return whether the letters of a text are converted before a function is called with it."""
+    inner = _innermost(core)
+    cases = ("to_lower", "to_upper")
+    return inner.get("type") == "str" and any(
+        inner.get(case, config.get(f"str_{case}")) for case in cases
+    )
+
+
+def _innermost(core: Core) -> Core:
+    """Return the core schema of a function's input, behind all choices of input."""
+    for name in ("json_schema", "lax_schema", "schema"):
+        if name in core:
+            return _innermost(core[name])
+    return core
 
 
 def _known_function(core: Core) -> tuple[Any, str, dict[str, Any]]:
@@ -339,13 +366,17 @@ def value_types(core: Core) -> frozenset[type]:
     return frozenset({object})
 
 
-_ANNOTATIONS = ("title", "description", "examples", "format", "deprecated", "default")
+_ANNOTATIONS = ("title", "description", "examples", "format", "deprecated", "default", GAPS)
 
 
 def _with_language(schema: Schema, language: Schema) -> Schema:
     """Return the schema of a language, among the texts that the function is called with."""
     kept = {name: schema[name] for name in _ANNOTATIONS if name in schema}
     read = {name: value for name, value in schema.items() if name not in kept}
+    spec = read.pop("x-reader-language", {})
+    counted = {name: value for name, value in spec.items() if name not in ("canonical", "case")}
+    if counted not in ({}, {"language": "text"}):
+        read["x-reader-language"] = counted
     if read in ({}, {"type": "string"}):
         return {**language, **kept}
     return {**language, **kept, "allOf": [read]}

@@ -71,7 +71,9 @@ class PydanticReader(CoreReader):
                 self._inlined.discard(reference)
         described = super().generate_inner(schema)
         if schema["type"].startswith("function-"):
-            described = read_by_function(schema, described, is_canonical=self.is_canonical)
+            described = read_by_function(
+                schema, described, self.config, is_canonical=self.is_canonical
+            )
         if self.is_canonical:
             described = distinct_texts(described)
         if is_described_by_user(schema) or self._has_given_constraints(schema, described):

@@ -235,6 +235,13 @@ def test_keys_that_no_json_is_read_as_leave_the_empty_object() -> None:
     assert [part.pointer for part in described(dict[tuple[int, int], bool]).left_out] == [""]
 
 
+def test_keys_that_no_json_is_read_as_are_an_error_of_a_dict_with_a_minimum() -> None:
+    for keys in (tuple[int, int], frozenset[int]):
+        with pytest.raises(UnsatisfiableSchemaError, match="as a key") as info:
+            described(list[Annotated[dict[keys, int], Field(min_length=1)]])
+        assert info.value.hint
+
+
 def test_items_of_sets_are_hashable() -> None:
     check(set[Any], ['["a", 1, null]'], ["[[1]]", "[{}]"])
 
@@ -569,3 +576,19 @@ def test_choice_that_a_set_cannot_contain_is_a_gap_beside_one_of_equal_json() ->
     found = described(set[list[int] | tuple[int, ...]])
     assert ["a list is not hashable" in gap.reason for gap in found.gaps] == [True]
     assert described(set[list[int] | int]).gaps == ()
+
+
+class Lowered(BaseModel):
+    model_config = ConfigDict(str_to_lower=True)
+    email: pydantic.EmailStr
+    size: pydantic.ByteSize
+    data: list[pydantic.Base64Str]
+    emails: set[pydantic.EmailStr]
+    two: Annotated[set[pydantic.EmailStr], Field(min_length=2)]
+
+
+def test_case_that_is_converted_before_a_text_is_read_is_a_gap() -> None:
+    found = {gap.pointer: gap.reason for gap in described(Lowered).gaps}
+    assert set(found) == {"/properties/data/items", "/properties/two/items"}
+    assert all("the case is converted" in reason for reason in found.values())
+    assert described(pydantic.Base64Str).gaps == ()
