@@ -74,7 +74,9 @@ class ArmRunner:
 
     def __init__(self, model: str | None = None, seed: int = 0) -> None:
         loaded = load_model(model)
-        self._setting = Setting(loaded.model, loaded.tokenizer)
+        # A known checkpoint has a tokenizer of this engine, which knows mlx-lm's.
+        tokenizer = getattr(loaded.tokenizer, "wrapper", loaded.tokenizer)
+        self._setting = Setting(loaded.model, tokenizer)
         self._engine = InferenceEngine(
             loaded.model, loaded.tokenizer, on_progress=None, batch_size=_BATCH_SIZE
         )
