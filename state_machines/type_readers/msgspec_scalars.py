@@ -32,7 +32,13 @@ from msgspec import inspect
 
 from state_machines.reader_languages.multiples import AcceptedMultiples, multiples_by_remainder
 from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row
-from state_machines.type_readers.type_schema import Schema, distinct_numbers, language, listed
+from state_machines.type_readers.type_schema import (
+    Schema,
+    distinct_numbers,
+    integers,
+    language,
+    listed,
+)
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 
@@ -52,7 +58,7 @@ def json_values(*values: Any) -> Iterator[Any]:
 
 def _integer(reader: MsgspecReader, info: inspect.IntType) -> Schema:
     """``int``: digits; bounds and multiples are exact."""
-    schema: Schema = {"type": "integer", **_bounds(info)}
+    schema = integers(_bounds(info))
     return schema if info.multiple_of is None else {**schema, "multipleOf": info.multiple_of}
 
 

@@ -491,6 +491,7 @@ def test_constraint_that_no_value_can_satisfy_is_an_error(
         (str, {"gt": "b"}),
         (list[int], {"gt": [1]}),
         (uuid.UUID, {"ge": uuid.UUID(int=5)}),
+        (datetime.timedelta, {"multiple_of": datetime.timedelta(days=1)}),
         (ipaddress.IPv4Address, {"le": ipaddress.IPv4Address("10.0.0.0")}),
         (Sized, {"max_length": 2}),
         (str | list[int], {"min_length": 2}),

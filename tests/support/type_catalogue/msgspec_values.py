@@ -177,6 +177,7 @@ ENTRIES = (
     entry("keys, length", dict[meta(str, max_length=2), int], ['{"ab": 1}'], ['{"abc": 1}']),
     entry("keys, bytes", dict[bytes, int], ['{"YWI=": 1}', '{"YQ==": 1}'], ['{"a": 1}', '{"YQ": 1}']),
     entry("keys, int or str", dict[int | str, int], ['{"1": 1, "a": 2}'], ['{"a": "b"}']),
+    entry("int, open bounds beyond 2**53", meta(int, gt=2**62, lt=2**62 + 2), [str(2**62 + 1)], [str(2**62), str(2**62 + 2)]),
     entry(
         "keys, two of int and float",
         meta(dict[int | float, int], min_length=2),
