@@ -15,18 +15,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 from zipfile import ZipFile
 
-from arguments import positive
+from arguments import environment, positive
+from bfcl_answers import CATEGORIES, Answer, figures, read_answers, rows
 from bfcl_matching import are_right_calls, has_right_names
 from jsonschema import Draft202012Validator
 from mlx_lm.generate import BatchGenerator
+from mlx_lm.models.cache import load_prompt_cache, trim_prompt_cache
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from quality_scores import interval
+from records import write_record
 from tables import aligned
 
 from proxy_engine import BatchRequest, InferenceEngine
@@ -35,22 +37,12 @@ from proxy_engine.models.loading import load_model
 from proxy_engine.tools import Tool, parse_tool_calls
 from state_machines import ProxyError
 
-__all__ = ["ARMS", "CATEGORIES", "Answer", "Case", "main", "read_cases", "rows", "tool_of"]
+__all__ = ["ARMS", "Case", "main", "read_cases", "tool_of"]
 
 _PACKAGE = "bfcl-eval==2026.3.23"
 _SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
 _DATA = "bfcl_eval/data/"
 
-CATEGORIES = (
-    "simple_python",
-    "multiple",
-    "parallel",
-    "parallel_multiple",
-    "irrelevance",
-    "live_simple",
-    "live_multiple",
-    "live_irrelevance",
-)
 _TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 _MAX_TOKENS = 256
 
@@ -88,40 +80,6 @@ class Case:
     messages: list[dict[str, str]]
     functions: list[dict[str, Any]]
     answers: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A scored answer.
-
-    Attributes:
-        model: The model's name.
-        arm: A name of :data:`ARMS`.
-        case: The name of the case.
-        category: Its category.
-        calls: Name and arguments of each call.
-        valid: Whether all calls name a function and match its schema, and all text that begins as a
-            call is one.
-        name: Whether the right functions are called, or none where none helps.
-        right: Whether the arguments are right, too.
-        seconds: Time of the batch divided by its cases.
-        passes: Forward passes of the answer.
-        text: The output.
-        error: The message of the error.
-    """
-
-    model: str
-    arm: str
-    case: str
-    category: str
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    valid: bool = False
-    name: bool = False
-    right: bool = False
-    seconds: float = 0.0
-    passes: int = 0
-    text: str = ""
-    error: str = ""
 
 
 def read_cases(wheel: Path, category: str) -> list[Case]:
@@ -178,9 +136,13 @@ def _schema_of(parameter: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Runner:
-    """A model with all arms. All of them have the same tools and conversations."""
+    """A model with all arms. All of them have the same tools and conversations.
 
-    def __init__(self, model: str | None, batch_size: int) -> None:
+    The engine processes each prompt once, and saves its cache in mlx-lm's format for the peers.
+    """
+
+    def __init__(self, model: str | None, batch_size: int, folder: Path) -> None:
+        self._folder = folder
         self._loaded = load_model(model)
         self._engine = InferenceEngine(
             self._loaded.model, self._loaded.tokenizer, on_progress=None, batch_size=batch_size
@@ -188,6 +150,8 @@ class _Runner:
 
     def answers(self, arm: str, cases: Sequence[Case], model: str) -> list[Answer]:
         """Return the scored answers of an arm."""
+        for case in cases:
+            self._process_prompt(case)
         started = perf_counter()
         options = ARMS[arm]
         written = self._peer(cases, arm) if options is None else self._ours(cases, options)
@@ -196,6 +160,19 @@ class _Runner:
             Answer(model, arm, case.name, case.category, seconds=seconds, **_scored(case, *outcome))
             for case, outcome in zip(cases, written, strict=True)
         ]
+
+    def _process_prompt(self, case: Case) -> None:
+        file = self._cache_file(case)
+        if not file.exists():
+            self._engine.save_prompt_cache(file, case.messages, tools=_offered(case))
+
+    def _cache_file(self, case: Case) -> Path:
+        return self._folder / f"{case.name}.safetensors"
+
+    def forget(self, cases: Sequence[Case]) -> None:
+        """Delete the caches of prompts."""
+        for case in cases:
+            self._cache_file(case).unlink(missing_ok=True)
 
     def _ours(self, cases: Sequence[Case], options: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         choice = {key: value for key, value in options.items() if key == "tool_choice"}
@@ -245,7 +222,18 @@ class _Runner:
             self._loaded.model, stop_tokens=[[end] for end in tokenizer.eos_token_ids]
         )
         processors = [_masks(tokenizer, offered, arm) for offered in tools]
-        ids = generator.insert(prompts, [_MAX_TOKENS] * len(cases), logits_processors=processors)
+        caches = []
+        for case, prompt in zip(cases, prompts, strict=True):
+            cache = load_prompt_cache(str(self._cache_file(case)))
+            trim_prompt_cache(cache, cache[0].offset - len(prompt) + 1)
+            caches.append(cache)
+        ids = generator.insert(
+            [prompt[-1:] for prompt in prompts],
+            [_MAX_TOKENS] * len(cases),
+            caches=caches,
+            all_tokens=[prompt[:-1] for prompt in prompts],
+            logits_processors=processors,
+        )
         tokens: dict[int, list[int]] = {each: [] for each in ids}
         while responses := generator.next_generated():
             for response in responses:
@@ -322,45 +310,6 @@ def _scored(
     }
 
 
-def rows(answers: Sequence[Answer]) -> list[list[str]]:
-    """Return a row for each category and arm, shares in % with 95% bootstrap intervals."""
-    table = [["category", "arm", "cases", "valid", "right name", "right", "calls", "s", "passes"]]
-    groups: dict[tuple[str, str], list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault((answer.category, answer.arm), []).append(answer)
-    order = [(category, arm) for category in CATEGORIES for arm in ARMS]
-    for category, arm in order:
-        group = groups.get((category, arm))
-        if not group:
-            continue
-        shares = [
-            _share([getattr(each, measure) for each in group])
-            for measure in ("valid", "name", "right")
-        ]
-        called = sum(bool(each.calls) for each in group)
-        seconds = sum(each.seconds for each in group) / len(group)
-        passes = sum(each.passes for each in group) / len(group)
-        numbers = [f"{called}", f"{seconds:.1f}", f"{passes:.0f}"]
-        table.append([category, arm, f"{len(group)}", *shares, *numbers])
-    return table
-
-
-def _share(values: Sequence[bool]) -> str:
-    share = interval([float(value) for value in values])
-    return f"{100 * share.value:.0f} ({100 * share.low:.0f} to {100 * share.high:.0f})"
-
-
-def _read_answers(file: Path) -> dict[tuple[str, str, str], Answer]:
-    answers = {}
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
-        try:
-            answer = Answer(**json.loads(line))
-        except ValueError:
-            continue  # The incomplete last line of an interrupted run.
-        answers[answer.model, answer.arm, answer.case] = answer
-    return answers
-
-
 def _downloaded() -> Path:
     folder = Path(tempfile.gettempdir(), "bfcl-eval")
     if not list(folder.glob("*.whl")):
@@ -376,43 +325,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = options.model or EMBEDDED_MODEL
     if not options.tables:
         _measure(options, model)
-    answers = [each for each in _read_answers(options.out).values() if each.model == model]
+    answers = [each for each in read_answers(options.out).values() if each.model == model]
     if not answers:
         print("there are no answers", file=sys.stderr)
         return 1
-    print(aligned(rows(answers), 2))
+    groups = figures(answers, list(ARMS))
+    print(aligned(rows(groups), 2))
+    if options.json:
+        about = {"environment": environment(), "package": _PACKAGE, "model": Path(model).name}
+        write_record(options.json, {**about, "groups": groups})
     return 0
 
 
 def _measure(options: argparse.Namespace, model: str) -> None:
     wheel = options.wheel or _downloaded()
-    done = _read_answers(options.out)
-    runner = _Runner(options.model, options.batch)
+    done = read_answers(options.out)
     cases = {category: read_cases(wheel, category) for category in options.categories}
-    for start in range(options.first, options.first + options.cases, options.batch):
-        for category in options.categories:
-            for arm in options.arms:
-                end = min(start + options.batch, options.first + options.cases)
-                left = [
-                    case
-                    for case in cases[category][start:end]
-                    if (model, arm, case.name) not in done
-                ]
-                if not left:
-                    continue
-                lines = [
-                    json.dumps(asdict(each)) + "\n" for each in runner.answers(arm, left, model)
-                ]
-                with options.out.open("a", encoding="utf-8") as file:
-                    file.write("".join(lines))
-                print(f"{category} from {start}: {arm}", file=sys.stderr, flush=True)
-    runner.close()
+    end = options.first + options.cases
+    with tempfile.TemporaryDirectory() as folder:
+        runner = _Runner(options.model, options.batch, Path(folder))
+        for start in range(options.first, end, options.batch):
+            for category in options.categories:
+                batch = cases[category][start : min(start + options.batch, end)]
+                for arm in options.arms:
+                    left = [case for case in batch if (model, arm, case.name) not in done]
+                    if not left:
+                        continue
+                    answers = runner.answers(arm, left, model)
+                    with options.out.open("a", encoding="utf-8") as file:
+                        file.writelines(json.dumps(asdict(each)) + "\n" for each in answers)
+                    print(f"{category} from {start}: {arm}", file=sys.stderr, flush=True)
+                runner.forget(batch)
+        runner.close()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bfcl.py", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("bfcl.jsonl"), metavar="FILE.jsonl")
     parser.add_argument("--tables", action="store_true", help="print the table, and run nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE.json", help="also write the figures")
     parser.add_argument("--wheel", type=Path, help=f"the archive of {_PACKAGE} (downloaded)")
     parser.add_argument(
         "--categories", nargs="+", choices=CATEGORIES, default=list(CATEGORIES), metavar="NAME"

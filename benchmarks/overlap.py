@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from proxy_engine import Span
 
@@ -39,10 +39,10 @@ def flights(spans: Sequence[Span]) -> list[Flight]:
     ]
 
 
-def overlapped(spans: Sequence[Span]) -> float:
-    """Return which part of the time for masks and matchers lies within some pass of a request."""
+def overlapped(spans: Sequence[Span], phases: Collection[str] = CPU_WORK) -> float:
+    """Return which part of the time of some phases lies within a pass of a request."""
     passes = flights(spans)
-    work = [span for span in spans if span.name in CPU_WORK]
+    work = [span for span in spans if span.name in phases]
     within = sum(_covered(span.started, span.ended, passes) for span in work)
     total = sum(span.ended - span.started for span in work)
     return within / total if total else 0.0

@@ -12,6 +12,7 @@ from typing import Any
 
 from audit import audit_rows
 from audit_judges import judge_rows
+from bfcl_answers import tables as answer_tables
 from distributed import distributed_rows
 from end_to_end_tables import figure_rows, left_out, missed_targets, overhead_rows
 from figures import PERCENTILES
@@ -19,7 +20,7 @@ from grammar_figures import engine_rows, ratio_rows, refusals
 from growth import findings, growth_rows, set_up_rows
 from hostile_load_figures import Figures, rows
 from memory import point_after
-from overlap import CPU_WORK
+from overlap import CPU_WORK, overlapped
 from report import notes
 from reported import reported_rows
 from speculation_tables import by_kind, passes_rows, speculation_rows
@@ -34,6 +35,7 @@ __all__ = [
     "DOCUMENTS",
     "TABLES",
     "audit_table",
+    "bfcl_tables",
     "distributed_table",
     "end_to_end_tables",
     "filled",
@@ -317,13 +319,18 @@ def overlap_table(report: dict[str, Any]) -> str:
     """Return a summary of the times of one request, and the plot of some of its steps."""
     usage, slower = report["usage"], report["slower_masks"]
     tokens = usage["completion_tokens"]
-    work = sum(span.ended - span.started for span in spans_of(report) if span.name in CPU_WORK)
+    spans = spans_of(report)
+    mask, advance = (
+        f"{duration(1e6 * sum(span.ended - span.started for span in spans if span.name == phase))}"
+        f", {overlapped(spans, [phase]):.0%} of it while a pass is under way"
+        for phase in CPU_WORK
+    )
     sentences = (
         f"Model {report['model']}, {slower['token_ms']:.1f} ms a token of free text; "
         f"the document {report['document']}, {tokens} tokens, "
         f"{usage['forced_tokens']} of them forced, its schema new. "
-        f"Masks and matchers take {duration(1e6 * work)} in all, "
-        f"{report['overlapped']:.1%} of it while a pass is under way. Masks that take "
+        f"Masks take {mask}; matchers take {advance}. Where a draft may follow, the next pass "
+        "waits until the token is read and the matcher is advanced. Masks that take "
         f"{slower['delay_ms']:.1f} ms longer make tokens "
         f"{max(slower['added_ms'], 0):.2f} ms later: "
         f"{min(slower['hidden'], 1):.0%} of it is hidden."
@@ -403,6 +410,12 @@ def tools_table(report: dict[str, Any]) -> str:
     )
 
 
+def bfcl_tables(report: dict[str, Any]) -> str:
+    """Return a table of right answers by category and one of all measures by arm."""
+    sentence = f"{_machine(report)} Shares in %, differences in points."
+    return "\n\n".join([sentence, answer_tables(report)])
+
+
 def _machine(report: dict[str, Any]) -> str:
     machine = report["environment"]
     return (
@@ -440,8 +453,16 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "audit_outlines_cases": audit_table,
     "audit_judges": judges_table,
     "reported": reported_table,
+    "bfcl": bfcl_tables,
 }
 """How the table of each file of figures is made."""
 
-DOCUMENTS = ("audit.md", "performance.md", "reliability.md", "logits-processors.md", "scaling.md")
+DOCUMENTS = (
+    "audit.md",
+    "logits-processors.md",
+    "performance.md",
+    "quality.md",
+    "reliability.md",
+    "scaling.md",
+)
 """The documents that have tables."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bfcl import Answer, rows, tool_of
+from bfcl import tool_of
+from bfcl_answers import Answer, figures, rows, tables
 from bfcl_matching import are_right_calls, has_right_names, is_right_call
 
 
@@ -81,11 +82,36 @@ def test_types_of_parameters_become_those_of_json_schema_at_every_depth() -> Non
     }
 
 
+def answer(arm: str, case: str, category: str = "multiple", *, right: bool) -> Answer:
+    return Answer("m", arm, case, category, valid=True, right=right, seconds=2.0, passes=4)
+
+
 def test_table_has_a_row_of_shares_for_each_category_and_arm() -> None:
-    answers = [
-        Answer("m", "ours-auto", f"{number}", "multiple", valid=True, right=number < 1)
-        for number in range(2)
-    ]
-    _, row = rows(answers)
+    groups = figures([answer("ours-auto", f"{n}", right=n < 1) for n in range(2)], ["ours-auto"])
+    _, row, of_all = rows(groups)
     assert row[:5] == ["multiple", "ours-auto", "2", "100 (100 to 100)", "0 (0 to 0)"]
     assert row[5].startswith("50 (")
+    assert of_all == ["all with calls", *row[1:]]
+
+
+def test_differences_are_those_of_the_same_cases() -> None:
+    ours = [answer("ours-auto", case, right=case != "c") for case in "abc"]
+    theirs = [answer("mlx-lm-auto", case, right=False) for case in "ab"]
+    group, *_ = figures([*ours, *theirs], ["ours-auto", "mlx-lm-auto"])
+    assert group["differences"] == {"mlx-lm-auto": [1.0, 1.0, 1.0]}
+
+
+def test_document_has_cases_where_no_function_helps_in_a_column_of_their_own() -> None:
+    answers = [
+        answer("ours-auto", "a", right=True),
+        answer("ours-auto", "b", "irrelevance", right=False),
+    ]
+    by_arm = tables({"groups": figures(answers, ["ours-auto"])}).split("\n\n")[1]
+    cells = [cell.strip() for cell in by_arm.splitlines()[2].split("|")]
+    assert cells[1:6] == [
+        "ours-auto",
+        "100 (100 to 100)",
+        "0 (0 to 0)",
+        "100 (100 to 100)",
+        "0 (0 to 0)",
+    ]
