@@ -177,6 +177,13 @@ ENTRIES = (
     entry("keys, length", dict[meta(str, max_length=2), int], ['{"ab": 1}'], ['{"abc": 1}']),
     entry("keys, bytes", dict[bytes, int], ['{"YWI=": 1}', '{"YQ==": 1}'], ['{"a": 1}', '{"YQ": 1}']),
     entry("keys, int or str", dict[int | str, int], ['{"1": 1, "a": 2}'], ['{"a": "b"}']),
+    entry("bounded int or float", meta(int, ge=0) | float, ["3", "-1.5"], ["-1"]),
+    entry("IntEnum or Decimal", Level | Decimal, ["1", "1.5", '"3"'], ["3"]),
+    entry("bounded float or Decimal", meta(float, gt=5) | Decimal, ["6.5", '"1.5"'], ["1.5"]),
+    entry("set, two of int or Decimal", meta(set[int | Decimal], min_length=2), ["[1, 2]"], ['[1, "1"]']),
+    entry("keys, bounded int or short str", dict[meta(int, ge=0) | meta(str, max_length=1), int], ['{"5": 1, "a": 1}'], ['{"55": 1}']),
+    entry("keys, bounded int or Decimal", dict[meta(int, ge=0) | Decimal, int], ['{"5": 1, "-1.5": 1}'], ['{"-1": 1}']),
+    entry("keys, bounded float or Decimal", dict[meta(float, gt=5) | Decimal, int], ['{"6.5": 1}'], ['{"1.5": 1}']),
     entry("int, open bounds beyond 2**53", meta(int, gt=2**62, lt=2**62 + 2), [str(2**62 + 1)], [str(2**62), str(2**62 + 2)]),
     entry(
         "keys, two of int and float",
