@@ -16,7 +16,12 @@ from msgspec import inspect
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.type_readers.msgspec_classes import array, enumeration, instance
 from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row, class_name
-from state_machines.type_readers.msgspec_scalars import SCALAR_ROWS, key_names, unwrapped
+from state_machines.type_readers.msgspec_scalars import (
+    SCALAR_ROWS,
+    key_names,
+    reads_integers,
+    unwrapped,
+)
 from state_machines.type_readers.type_schema import (
     GAPS,
     LEFT_OUT,
@@ -149,7 +154,7 @@ def _mapping(reader: MsgspecReader, info: inspect.DictType) -> Schema:
 
 def _union(reader: MsgspecReader, info: inspect.UnionType) -> Schema:
     """Unions: the kind of the JSON value, or the tag of an object, selects the type."""
-    parts, lost = [], []
+    parts, lost, members = [], [], []
     error: UnsatisfiableSchemaError | None = None
     for index, member in enumerate(info.types):
         match unwrapped(member):
@@ -161,6 +166,7 @@ def _union(reader: MsgspecReader, info: inspect.UnionType) -> Schema:
                 continue
         try:
             parts.append(reader.schema(member, "anyOf", index))
+            members.append(unwrapped(member))
         except UnsatisfiableSchemaError as found:
             error = found
             lost.append(f"a choice: {found.what}")
@@ -168,14 +174,39 @@ def _union(reader: MsgspecReader, info: inspect.UnionType) -> Schema:
         raise error or reader.unreadable(
             "msgspec reads no JSON as Raw in a union", "Give Raw alone"
         )
+    parts = [
+        _as_selected(part, member, members) for part, member in zip(parts, members, strict=True)
+    ]
     if reader.is_canonical:
-        parts = _without_equal_numbers(parts)
+        parts = _without_equal_numbers(parts, members)
     schema = parts[0] if len(parts) == 1 else {"anyOf": parts}
     return note(schema, LEFT_OUT, *lost) if lost else schema
 
 
-def _without_equal_numbers(parts: list[Schema]) -> list[Schema]:
-    """Return the choices of a set's items without 0 and 1 if True and False are among them."""
+def _as_selected(part: Schema, member: inspect.Type, members: list[inspect.Type]) -> Schema:
+    """Return the schema of a choice without the numbers for which another choice is selected.
+
+    A number without a point or an exponent is read as an integer, if a choice has integers, and
+    any other number as a float. A ``Decimal`` is read from the numbers that are left.
+    """
+    is_decimal = isinstance(member, inspect.DecimalType)
+    if is_decimal and "anyOf" in part and any(isinstance(m, inspect.FloatType) for m in members):
+        return next(text for text in part["anyOf"] if text["type"] == "string")
+    is_selected_last = is_decimal or isinstance(member, inspect.FloatType)
+    if is_selected_last and any(map(reads_integers, members)):
+        return {"allOf": [part, {"not": {"type": "integer"}}]}
+    return part
+
+
+def _without_equal_numbers(parts: list[Schema], members: list[inspect.Type]) -> list[Schema]:
+    """Return the choices of a set's items without numbers that equal those of another choice.
+
+    Decimals give way to other numbers, and 0 and 1 to ``False`` and ``True``.
+    """
+    kinds = (inspect.IntType, inspect.FloatType, inspect.BoolType)
+    if any(isinstance(m, kinds) or reads_integers(m) for m in members):
+        pairs = zip(parts, members, strict=True)
+        parts = [part for part, member in pairs if not isinstance(member, inspect.DecimalType)]
     if not any(part.get("type") == "boolean" for part in parts):
         return parts
     return [

@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,7 +32,13 @@ from msgspec import inspect
 
 from state_machines.reader_languages.multiples import AcceptedMultiples, multiples_by_remainder
 from state_machines.type_readers.msgspec_definitions import MsgspecReader, Row
-from state_machines.type_readers.type_schema import Schema, distinct_numbers, language, listed
+from state_machines.type_readers.type_schema import (
+    Schema,
+    distinct_numbers,
+    integers,
+    language,
+    listed,
+)
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 
@@ -52,7 +58,7 @@ def json_values(*values: Any) -> Iterator[Any]:
 
 def _integer(reader: MsgspecReader, info: inspect.IntType) -> Schema:
     """``int``: digits; bounds and multiples are exact."""
-    schema: Schema = {"type": "integer", **_bounds(info)}
+    schema = integers(_bounds(info))
     return schema if info.multiple_of is None else {**schema, "multipleOf": info.multiple_of}
 
 
@@ -209,11 +215,7 @@ def key_names(reader: MsgspecReader, info: inspect.Type) -> Any:
         case inspect.LiteralType(values=values):
             return _listed_names(values)
         case inspect.UnionType(types=types):
-            bare = [unwrapped(kind) for kind in types]
-            if reader.is_canonical and any(isinstance(kind, inspect.FloatType) for kind in bare):
-                # 1 and 1.0 are one key.
-                types = tuple(kind for kind in bare if not isinstance(kind, _INTEGERS))
-            known = [key_names(reader, kind) for kind in types]
+            known = _union_names(reader, types)
             known = [names for names in known if names is not False]
             return True if True in known else {"anyOf": known} if known else False
         case inspect.ByteArrayType() | inspect.NoneType() | inspect.BoolType():
@@ -225,7 +227,45 @@ def key_names(reader: MsgspecReader, info: inspect.Type) -> Any:
     return True if names == {"type": "string"} else names
 
 
+def _union_names(reader: MsgspecReader, types: Sequence[inspect.Type]) -> list[Any]:
+    """Return the names of each type that is selected for a name.
+
+    A ``str`` is selected for each name, then an integer, a float, and at last a ``Decimal``.
+    """
+    bare = [unwrapped(kind) for kind in types]
+    kept: tuple[type, ...] = (inspect.Type,)
+    lost: tuple[type, ...] = ()
+    if any(isinstance(kind, inspect.StrType) for kind in bare):
+        kept = (inspect.StrType,)
+    elif any(isinstance(kind, inspect.FloatType) for kind in bare):
+        # With a minimum of keys, 1 and 1.0 are one key.
+        lost = (inspect.DecimalType, *(_INTEGERS if reader.is_canonical else ()))
+    has_integers = any(isinstance(kind, inspect.IntType) or reads_integers(kind) for kind in bare)
+    found = []
+    for kind, inner in zip(types, bare, strict=True):
+        if isinstance(inner, kept) and not isinstance(inner, lost):
+            names = key_names(reader, kind)
+            if has_integers and isinstance(inner, inspect.DecimalType):
+                names = {"allOf": [names, {"not": {"pattern": r"^-?\d+$"}}]}
+            found.append(names)
+    return found
+
+
 _INTEGERS = (inspect.IntType, inspect.LiteralType, inspect.EnumType)
+
+
+def reads_integers(info: inspect.Type) -> bool:
+    """Return whether a type reads integers, and refuses some of them."""
+    match info:
+        case inspect.EnumType(cls=cls):
+            return any(isinstance(member.value, int) for member in cls)
+        case inspect.LiteralType(values=values):
+            return any(isinstance(v, int) and not isinstance(v, bool) for v in values)
+        case inspect.IntType():
+            return any(
+                value is not None for value in (*_arguments(info).values(), info.multiple_of)
+            )
+    return False
 
 
 def unwrapped(info: inspect.Type) -> inspect.Type:

@@ -14,6 +14,7 @@ from pydantic import NameEmail
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import PydanticOmit
 
+from state_machines.reader_languages.multiples import multiples_within_tolerance
 from state_machines.type_readers import pydantic_scalars as scalars
 from state_machines.type_readers.core_reader import Core, CoreReader, UnreadableError
 from state_machines.type_readers.pydantic_functions import NUMBERS, read_by_function, value_types
@@ -185,6 +186,10 @@ def _numeral(core: Core) -> Schema:
     kind = core["type"]
     bounds = (*scalars.BOUNDS, "multiple_of") if kind != "bool" else ()
     texts = {name: None if core.get(name) is None else str(core[name]) for name in bounds}
+    if kind == "float" and core.get("multiple_of") is not None:
+        limit = multiples_within_tolerance(core["multiple_of"]).limit
+        texts["ge"] = str(max(-limit, core["ge"] if core.get("ge") is not None else -limit))
+        texts["le"] = str(min(limit, core["le"] if core.get("le") is not None else limit))
     if kind != "decimal":
         return language(kind, **texts)
     digits = {name: core.get(name) for name in ("max_digits", "decimal_places")}

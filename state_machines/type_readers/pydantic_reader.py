@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue, WithJsonSchema
-from pydantic_core import MISSING, PydanticOmit
+from pydantic_core import MISSING, PydanticOmit, SchemaValidator
 
 from state_machines.errors import UnsatisfiableSchemaError
 from state_machines.json_schema.reader.schema_copy import pointer_token
@@ -136,6 +136,7 @@ class PydanticReader(CoreReader):
                 schema["title"] = self.get_title_from_name(str(path[-1]))
             # Different items of a set could otherwise be equal.
             writes_defaults = self.writes_defaults or self.is_canonical
+            writes_defaults |= has_default and not self._reads_default(field["schema"])
             is_written = required or (has_default and writes_defaults)
             members.add(
                 path,
@@ -145,6 +146,20 @@ class PydanticReader(CoreReader):
             )
         described: Schema = {"type": "object", "properties": {}, **members.written()}
         return note(described, LEFT_OUT, *lost) if lost else described
+
+    def _reads_default(self, core: Core) -> bool:
+        """Return whether a default is valid, if the type validates it (``validate_default``)."""
+        if not core.get("validate_default", self.config.get("validate_default")):
+            return True
+        if "default" not in core:
+            # The result of a factory is not known.
+            return False
+        try:
+            SchemaValidator({**core, "validate_default": True}).get_default_value()
+        except Exception:
+            # The default is invalid, or its schema needs the definitions of the whole.
+            return False
+        return True
 
     def kw_arguments_schema(
         self, arguments: Sequence[Core], var_kwargs_schema: Any

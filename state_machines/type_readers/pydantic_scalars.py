@@ -16,7 +16,14 @@ from typing import Any
 from state_machines.reader_languages.multiples import multiples_within_tolerance
 from state_machines.regex.python_syntax import flag_letters
 from state_machines.type_readers.core_reader import Core, CoreReader
-from state_machines.type_readers.type_schema import Schema, distinct_numbers, language
+from state_machines.type_readers.type_schema import (
+    GAPS,
+    Schema,
+    distinct_numbers,
+    integers,
+    language,
+    note,
+)
 
 BOUNDS = ("ge", "gt", "le", "lt")
 _KEYWORDS = {
@@ -42,7 +49,7 @@ _DAY = datetime.timedelta(days=1)
 
 def integer(reader: CoreReader, core: Core) -> Schema:
     """``int``: digits; pydantic reads no integer from ``1e2``, and at most 4,300 digits."""
-    return {"type": "integer", **_number_keywords(core, _as_integer)}
+    return integers(_number_keywords(core, _as_integer))
 
 
 def number(reader: CoreReader, core: Core) -> Schema:
@@ -322,7 +329,9 @@ def duration(reader: CoreReader, core: Core) -> Schema:
     """``timedelta``: durations of ISO 8601."""
     bounds = {name: None if core.get(name) is None else _seconds(core[name]) for name in BOUNDS}
     canonical = reader.is_canonical or None
-    return {**language("duration", **bounds, canonical=canonical), "format": "duration"}
+    schema = {**language("duration", **bounds, canonical=canonical), "format": "duration"}
+    step = core.get("multiple_of")
+    return schema if step is None else note(schema, GAPS, f"multiple_of={step!r} of a duration")
 
 
 def _seconds(value: datetime.timedelta) -> str:

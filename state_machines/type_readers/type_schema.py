@@ -165,6 +165,27 @@ def language(name: str, **arguments: Any) -> Schema:
     return {"type": "string", "x-reader-language": {"language": name, **given}}
 
 
+def integers(bounds: Schema) -> Schema:
+    """Return the schema of integers with bounds, which their reader does not round.
+
+    Bounds of a JSON Schema are also compared after rounding, so a large open bound excludes more.
+    """
+    schema: Schema = {"type": "integer", **bounds}
+    for opened, closed, step, stricter in _OPEN_BOUNDS:
+        bound = schema.get(opened)
+        if isinstance(bound, int) and abs(bound) >= _EXACT_INTEGERS:
+            del schema[opened]
+            schema[closed] = stricter(bound + step, schema.get(closed, bound + step))
+    return schema
+
+
+_EXACT_INTEGERS = 2**53
+_OPEN_BOUNDS = (
+    ("exclusiveMinimum", "minimum", 1, max),
+    ("exclusiveMaximum", "maximum", -1, min),
+)
+
+
 def distinct_numbers(schema: Schema) -> Schema:
     """Return the numbers of a schema for which different texts are different doubles."""
     bounds = (schema.get(keyword) for keyword in _BOUNDS)

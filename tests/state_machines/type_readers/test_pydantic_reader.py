@@ -491,6 +491,7 @@ def test_constraint_that_no_value_can_satisfy_is_an_error(
         (str, {"gt": "b"}),
         (list[int], {"gt": [1]}),
         (uuid.UUID, {"ge": uuid.UUID(int=5)}),
+        (datetime.timedelta, {"multiple_of": datetime.timedelta(days=1)}),
         (ipaddress.IPv4Address, {"le": ipaddress.IPv4Address("10.0.0.0")}),
         (Sized, {"max_length": 2}),
         (str | list[int], {"min_length": 2}),
@@ -592,3 +593,19 @@ def test_case_that_is_converted_before_a_text_is_read_is_a_gap() -> None:
     assert set(found) == {"/properties/data/items", "/properties/two/items"}
     assert all("the case is converted" in reason for reason in found.values())
     assert described(pydantic.Base64Str).gaps == ()
+
+
+class ValidatedDefaults(BaseModel):
+    model_config = ConfigDict(validate_default=True)
+    right: int = 1
+    wrong: int = None  # type: ignore[assignment]
+    made: list[int] = Field(default_factory=list)
+
+
+def test_default_that_the_type_validates_and_refuses_is_written() -> None:
+    check(
+        ValidatedDefaults,
+        ['{"right": 2, "wrong": 3, "made": []}', '{"wrong": 3, "made": []}'],
+        ["{}", '{"right": 2}'],
+        write_defaults=False,
+    )

@@ -156,6 +156,8 @@ ENTRIES = (
         ["0.10000000000000002"],
         ["0.1"],
     ),
+    entry("int, open bounds beyond 64 bits", Annotated[int, Field(gt=2**63, lt=2**63 + 3)], [str(2**63 + 1), str(2**63 + 2)], [str(2**63), str(2**63 + 3)]),
+    entry("keys, float, multiple of 0.3", dict[Annotated[float, Field(multiple_of=0.3)], int], ['{"0.9": 1}'], ['{"10900000000000.8": 1}']),
     entry("bool, ge", Annotated[bool, Field(ge=1)], ["true"], ["false"]),
     entry("bool or int, lt", Annotated[bool | int, Field(lt=1)], ["false", "0", "-5"], ["true", "1"]),
     entry(
