@@ -449,7 +449,6 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "grammars": grammars_table,
     "tools": tools_table,
     "audit": audit_table,
-    "audit_sample": audit_table,
     "audit_outlines_cases": audit_table,
     "audit_judges": judges_table,
     "reported": reported_table,
