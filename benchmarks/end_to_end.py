@@ -304,7 +304,7 @@ def _parser() -> argparse.ArgumentParser:
         "--stacks",
         type=_names(STACKS),
         default=["ours", "mlx-lm", "llguidance"],
-        help=f"comma-separated, of {', '.join(STACKS)} (all but outlines)",
+        help=f"comma-separated, of {', '.join(STACKS)} (ours, mlx-lm, llguidance)",
     )
     parser.add_argument(
         "--figures",

@@ -46,7 +46,8 @@ def free_strings(
 ) -> Iterator[dict[str, Any]]:
     """Tokens a second inside a string that may be any text, ours beside mlx-lm's free text."""
     script = subject.script(json.dumps(passage(subject.tokenizer, tokens)))
-    speeds: dict[str, list[float]] = {"ours": [], "mlx-lm": []}
+    others = [name for name in ("ours-undrafted", "mlx-lm") if name in subject.stacks]
+    speeds: dict[str, list[float]] = {name: [] for name in ("ours", *others)}
     for turn in range(repeats + 1):
         prompt = subject.prompt("Tell a story, as a JSON string.\n")
         request = subject.request(prompt, {"type": "string"}, script.tokens + 64, sampling)
@@ -56,14 +57,15 @@ def free_strings(
             # The first turn warms caches that a running server has.
             if turn:
                 speeds[name].append(1 / written.token_seconds)
-    yield {
-        "figure": "free strings",
-        "sampling": sampling.name,
-        "tokens": script.tokens,
-        "against": "mlx-lm",
-        "unit": "tokens/s",
-        **ratio_of(speeds["ours"], speeds["mlx-lm"]).as_record(),
-    }
+    for other in others:
+        yield {
+            "figure": "free strings",
+            "sampling": sampling.name,
+            "tokens": script.tokens,
+            "against": other,
+            "unit": "tokens/s",
+            **ratio_of(speeds["ours"], speeds[other]).as_record(),
+        }
 
 
 def first_tokens(

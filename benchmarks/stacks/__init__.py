@@ -37,14 +37,19 @@ __all__ = [
 
 STACKS = {
     "ours": "stacks.ours",
+    "ours-undrafted": "stacks.ours:make_undrafted_stack",
     "mlx-lm": "stacks.unconstrained",
     "llguidance": "stacks.peer_llguidance",
     "outlines": "stacks.peer_outlines",
 }
-"""``mlx-lm`` generates without a constraint and is the baseline of the comparison."""
+"""The module of each stack, and its function if it has several.
+
+``mlx-lm`` generates without a constraint and is the baseline of the comparison.
+"""
 
 
 def load_stack(name: str, setting: Setting) -> Stack:
     """Import and set up a stack. Raises ``ImportError`` where it is not installed."""
-    factory: StackFactory = importlib.import_module(STACKS[name]).make_stack
+    module, _, function = STACKS[name].partition(":")
+    factory: StackFactory = getattr(importlib.import_module(module), function or "make_stack")
     return factory(setting)

@@ -31,7 +31,7 @@ from stacks.base import (
 )
 from state_machines import JsonSchemaStateMachine, ProxyError
 
-__all__ = ["OurStack", "make_stack"]
+__all__ = ["OurStack", "make_stack", "make_undrafted_stack"]
 
 
 class OurStack:
@@ -195,3 +195,8 @@ def sampling_options(sampling: Sampling) -> dict[str, Any]:
 def make_stack(setting: Setting) -> OurStack:
     """Set up the stack."""
     return OurStack(setting)
+
+
+def make_undrafted_stack(setting: Setting) -> OurStack:
+    """Set up the stack without drafts (``speculation="off"``)."""
+    return OurStack(setting, speculation="off")
