@@ -39,7 +39,7 @@ class Answer:
 
     Attributes:
         model: The model's name.
-        arm: A name of :data:`ARMS`.
+        arm: A name of ``bfcl.ARMS``.
         case: The name of the case.
         category: Its category.
         calls: Name and arguments of each call.

@@ -134,10 +134,15 @@ class PydanticReader(CoreReader):
                 continue
             if "title" not in schema and self.field_title_should_be_set(field):
                 schema["title"] = self.get_title_from_name(str(path[-1]))
-            # Different items of a set could otherwise be equal.
-            writes_defaults = self.writes_defaults or self.is_canonical
-            writes_defaults |= has_default and not self._reads_default(field["schema"])
-            is_written = required or (has_default and writes_defaults)
+            # Without their defaults, different items of a set could be equal.
+            is_written = required or (
+                has_default
+                and (
+                    self.writes_defaults
+                    or self.is_canonical
+                    or not self._reads_default(field["schema"])
+                )
+            )
             members.add(
                 path,
                 self.handle_ref_overrides(schema),

@@ -208,8 +208,8 @@ def listed(values: list[Any]) -> Schema:
 def unlike_equality(cls: Any) -> str:
     """Return why instances of a class may be equal though their fields differ; empty if not.
 
-    The methods that dataclasses, attrs and pydantic generate compare all fields, but for those that
-    the class leaves out of comparisons.
+    The methods that dataclasses, attrs and pydantic generate compare all fields, except the fields
+    with ``compare=False`` or ``eq=False``.
     """
     left_out = [
         field.name
